@@ -1,0 +1,91 @@
+"""The budgets, in one table, and whether a run kept within them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from loadtest.results import Results
+from loadtest.stats import Metric
+
+OURS = "ours"
+ORIGINAL = "smg"
+
+
+class Outcome(Enum):
+    """What can be said of a budget after a run."""
+
+    MET = "met"
+    MISSED = "MISSED"
+    UNKNOWN = "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A bound on one metric of ours.
+
+    With `versus`, the bound is a share of that program's value in the same run;
+    without, it is a value of its own.
+    """
+
+    text: str
+    key: str
+    bound: float
+    versus: str | None = None
+    is_floor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A budget with what was measured for it."""
+
+    budget: Budget
+    outcome: Outcome
+    measured: float | None
+    compared: float | None
+
+    @property
+    def figure(self) -> float | None:
+        """The number that is held against the bound."""
+        if self.measured is None or self.budget.versus is None:
+            return self.measured
+        return self.measured / self.compared if self.compared else None
+
+
+# The original runs with `--policy round_robin`.
+BUDGETS = (
+    Budget("CPU per buffered request, of the original's",
+           "buffered.cpu", 0.40, ORIGINAL),
+    Budget("CPU per event, 100 streams, of the original's",
+           "streams100.cpu", 0.75, ORIGINAL),
+    Budget("CPU per event, 500 streams, of the original's",
+           "streams500.cpu", 0.75, ORIGINAL),
+    Budget("Added p99, 100 streams, of the original's",
+           "streams100.p99", 1.00, ORIGINAL),
+    Budget("Added p99, 500 streams, of the original's",
+           "streams500.p99", 1.00, ORIGINAL),
+    Budget("Peak RSS with 500 streams, MiB", "streams500.peak", 80),
+    Budget("Streams without a stall, of 512", "stall.smooth", 512, is_floor=True),
+    Budget("Events lost or reordered, 512 streams", "stall.lost", 0),
+)
+
+
+def judge(budget: Budget, results: Results, metrics: Mapping[str, Metric]) -> Verdict:
+    """Hold one budget against the results."""
+    metric = metrics[budget.key]
+    own = results.summary(OURS, metric)
+    other = results.summary(budget.versus, metric) if budget.versus else None
+    measured = own.value if own else None
+    compared = other.value if other else None
+    figure = Verdict(budget, Outcome.UNKNOWN, measured, compared).figure
+    if figure is None:
+        outcome = Outcome.UNKNOWN
+    elif figure >= budget.bound if budget.is_floor else figure <= budget.bound:
+        outcome = Outcome.MET
+    else:
+        outcome = Outcome.MISSED
+    return Verdict(budget, outcome, measured, compared)
+
+
+def judge_all(results: Results, metrics: Mapping[str, Metric]) -> list[Verdict]:
+    """Hold every budget against the results."""
+    return [judge(budget, results, metrics) for budget in BUDGETS]

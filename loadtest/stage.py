@@ -1,0 +1,147 @@
+"""Where a run takes place: folders, ports, cores; and what is started there."""
+
+import http.client
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from loadtest.programs import Place, Program
+from loadtest.toolbox import Toolbox
+
+READY_SECS = 30
+Cores = frozenset[int]
+
+
+class MeasureError(Exception):
+    """One start or one round failed; the run goes on without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The settings that every start and every measurement shares."""
+
+    root: Path
+    folder: Path
+    first_port: int
+    proxy_cores: Cores | None
+    tool_cores: Cores | None
+    toolbox: Toolbox
+
+    @property
+    def worker_port(self) -> int:
+        """Where the simulated worker that answers listens."""
+        return self.first_port
+
+    @property
+    def silent_port(self) -> int:
+        """Where the simulated worker that sends heads only listens."""
+        return self.first_port + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a load tool is pointed at. Without a pid it is the worker itself."""
+
+    name: str
+    port: int
+    pid: int | None
+
+
+def split_cores(is_pinned: bool) -> tuple[Cores | None, Cores | None]:
+    """The first core for the program under load, the others for the tools."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    if not is_pinned or not others:
+        return None, None
+    return frozenset({first}), frozenset(others)
+
+
+def pinned(cores: Cores | None) -> Callable[[], None] | None:
+    """What a child does before it becomes the program: bind to its cores."""
+    return partial(os.sched_setaffinity, 0, cores) if cores else None
+
+
+@contextmanager
+def _child(
+    stage: Stage, name: str, argv: Sequence[str], cores: Cores | None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A child in a group of its own; the whole group is killed at the end."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    with (stage.folder / f"{name}.log").open("wb") as log:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=stage.root,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=pinned(cores),
+        )
+    try:
+        yield child
+    finally:
+        # Nothing is left to measure, so nobody waits for a graceful end.
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def _answers(port: int, path: str) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _wait_until_ready(
+    child: subprocess.Popen[bytes], port: int, path: str, log: Path
+) -> None:
+    deadline = time.monotonic() + READY_SECS
+    while not _answers(port, path):
+        if child.poll() is not None:
+            text = f"ended with code {child.returncode}: {_last_line(log)}"
+            raise MeasureError(text[:300])
+        if time.monotonic() > deadline:
+            raise MeasureError(f"did not answer GET {path} with 200 in {READY_SECS} s")
+        time.sleep(0.05)
+
+
+@contextmanager
+def running_worker(stage: Stage, is_silent: bool) -> Iterator[None]:
+    """The simulated worker, ready to answer."""
+    name = "silent-worker" if is_silent else "worker"
+    port = stage.silent_port if is_silent else stage.worker_port
+    argv = [*stage.toolbox.upstream, str(port), *(["--silent"] if is_silent else [])]
+    with _child(stage, name, argv, stage.tool_cores) as child:
+        _wait_until_ready(child, port, "/health", stage.folder / f"{name}.log")
+        yield
+
+
+@contextmanager
+def running(stage: Stage, program: Program, worker_port: int) -> Iterator[Target]:
+    """A program, ready, in front of the worker; MeasureError if it is not."""
+    if program.command is None:
+        yield Target(program.name, worker_port, None)
+        return
+    port = stage.first_port + 10 + 2 * program.rank
+    place = Place(port, port + 1, worker_port, stage.folder)
+    argv = program.command(place)
+    with _child(stage, program.name, argv, stage.proxy_cores) as child:
+        log = stage.folder / f"{program.name}.log"
+        _wait_until_ready(child, port, program.ready_path, log)
+        yield Target(program.name, port, child.pid)

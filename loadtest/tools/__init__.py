@@ -1,0 +1,1 @@
+"""The load tools. The .py ones stand in where there is no C compiler or no wrk."""

@@ -1,0 +1,1 @@
+"""What a request means: pure functions from bytes to a call, or to an error."""

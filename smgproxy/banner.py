@@ -1,0 +1,121 @@
+"""What the gateway says when it is up: where it serves, for whom, how safely."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterator
+
+import ujson
+
+from smgproxy import __version__
+from smgproxy.settings import Settings
+
+# A fleet of hundreds must not push the rest off the screen.
+_WORKERS_SHOWN = 4
+
+_BOLD, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[33m", "\x1b[0m"
+_UNSPECIFIED = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What start-up found out and no flag says."""
+
+    simulated_urls: tuple[str, ...] = ()
+    # Where clients are served when that is not --host and --port: the addresses
+    # of sockets that were handed over.
+    api_urls: tuple[str, ...] = ()
+
+
+def banner(settings: Settings, facts: Facts, *, is_coloured: bool = False) -> str:
+    """The text for start-up, in plain ASCII, with a line end."""
+    lines = [
+        _painted(f"smgproxy {__version__} is up", _BOLD, is_coloured),
+        *_places(settings, facts),
+        *_workers(settings, facts),
+        _row("policy", settings.routing.policy),
+        *(_painted(one, _YELLOW, is_coloured) for one in _posture(settings, facts)),
+        *_example(settings, facts),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _painted(line: str, colour: str, is_coloured: bool) -> str:
+    return f"{colour}{line}{_PLAIN}" if is_coloured else line
+
+
+def _row(title: str, text: str) -> str:
+    return f"  {title:<9}{text}"
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    return host.startswith("127.") or host == "::1"
+
+
+def _metrics_host(settings: Settings) -> str:
+    """Where --prometheus-host is not given: every address of --host's family."""
+    is_ipv6 = ":" in settings.server.host
+    return settings.telemetry.prometheus_host or ("::" if is_ipv6 else "0.0.0.0")
+
+
+def _api_urls(settings: Settings, facts: Facts) -> tuple[str, ...]:
+    return facts.api_urls or (_url(settings.server.host, settings.server.port),)
+
+
+def _places(settings: Settings, facts: Facts) -> Iterator[str]:
+    yield _row("API", " ".join(_api_urls(settings, facts)))
+    if settings.server.health_check_port is not None:
+        url = _url(settings.server.host, settings.server.health_check_port)
+        yield _row("probes", f"{url} (/health, /liveness, /readiness)")
+    url = _url(_metrics_host(settings), settings.telemetry.prometheus_port)
+    yield _row("metrics", f"{url}/metrics")
+
+
+def _workers(settings: Settings, facts: Facts) -> Iterator[str]:
+    urls = [f"{url} (simulated: answers are made up)" for url in facts.simulated_urls]
+    urls += settings.server.worker_urls
+    more = len(urls) - _WORKERS_SHOWN
+    if not urls:
+        urls = ["none yet; --worker-urls names some, POST /workers adds one"]
+    for index, url in enumerate(urls[:_WORKERS_SHOWN]):
+        yield _row("" if index else "workers", url)
+    if more > 0:
+        yield _row("", f"and {more} more (GET /workers lists them)")
+
+
+def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
+    """Who may do what. There is no flag yet that asks clients for a key."""
+    yield (
+        "  SECURITY POSTURE: no credentials are asked for. Open to whoever reaches "
+        "the ports:"
+    )
+    yield "    data plane (inference), control plane (/workers, /flush_cache), metrics"
+    hosts = (settings.server.host, _metrics_host(settings))
+    if not facts.api_urls and all(map(_is_loopback, hosts)):
+        yield "    Only programs on this machine reach them."
+    else:
+        yield "    Put a firewall in front, or keep them to this machine:"
+        yield "    --host 127.0.0.1 --prometheus-host 127.0.0.1"
+
+
+def _example(settings: Settings, facts: Facts) -> Iterator[str]:
+    """Two commands to copy, which work: there is a worker, and its model is known."""
+    if settings.simulated is None or not facts.simulated_urls:
+        return
+    host = settings.server.host
+    own = _url(_UNSPECIFIED.get(host, host), settings.server.port)
+    url = f"{facts.api_urls[0] if facts.api_urls else own}/v1/chat/completions"
+    chat = {
+        "model": settings.simulated.model,
+        "messages": [{"role": "user", "content": "Hello"}],
+    }
+    yield "  Try it, whole and as a stream:"
+    for command, body in (("curl", chat), ("curl -N", {**chat, "stream": True})):
+        text = shlex.quote(ujson.dumps(body, escape_forward_slashes=False))
+        yield f"    {command} {url} -H 'content-type: application/json' \\"
+        yield f"      -d {text}"

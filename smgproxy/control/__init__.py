@@ -1,0 +1,1 @@
+"""The answers the gateway gives itself: health, models, the worker registry, loads."""

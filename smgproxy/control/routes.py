@@ -1,0 +1,53 @@
+"""Which path is answered by what, on the main port and on the port for probes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from smgproxy.api.endpoints import Routes
+from smgproxy.control.engines import Engines
+from smgproxy.control.health import Probes
+from smgproxy.control.loads import Loads
+from smgproxy.control.models import Models
+from smgproxy.control.workers import Workers
+from smgproxy.fleet.fleet import Fleet
+from smgproxy.fleet.outside import Fetch
+from smgproxy.fleet.registry import Registry
+
+
+def add_control_routes(
+    routes: Routes, fleet: Fleet, fetch: Fetch, is_draining: Callable[[], bool]
+) -> None:
+    """Every route the gateway answers itself on its main port."""
+    _add_probes(routes, Probes(fleet.registry, is_draining))
+    routes.add("GET", "/v1/models", Models(fleet.registry).list)
+
+    workers = Workers(fleet)
+    routes.add("POST", "/workers", workers.add)
+    routes.add("GET", "/workers", workers.list)
+    routes.add("GET", "/workers/{worker_id}", workers.show)
+    routes.add("PUT", "/workers/{worker_id}", workers.replace)
+    routes.add("PATCH", "/workers/{worker_id}", workers.update)
+    routes.add("DELETE", "/workers/{worker_id}", workers.remove)
+
+    engines = Engines(fleet.registry, fetch)
+    for path in ("/get_model_info", "/get_server_info", "/health_generate"):
+        routes.add("GET", path, engines.relay)
+    routes.add("POST", "/flush_cache", engines.flush_cache)
+
+    loads = Loads(fleet.registry)
+    routes.add("GET", "/loads", loads.show)
+    routes.add("GET", "/get_loads", loads.show)
+
+
+def probe_routes(registry: Registry, is_draining: Callable[[], bool]) -> Routes:
+    """The routes of --health-check-port: the three probes and nothing else."""
+    routes = Routes()
+    _add_probes(routes, Probes(registry, is_draining))
+    return routes
+
+
+def _add_probes(routes: Routes, probes: Probes) -> None:
+    routes.add("GET", "/health", probes.alive)
+    routes.add("GET", "/liveness", probes.alive)
+    routes.add("GET", "/readiness", probes.readiness)

@@ -1,0 +1,45 @@
+"""A worker as the worker API shows it; the order of the fields is the contract's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smgproxy.fleet.jobs import Job
+from smgproxy.fleet.worker import Worker
+
+MAX_CONNECTION_ATTEMPTS = 20
+
+
+def worker_view(worker: Worker, job: Job | None = None) -> dict[str, Any]:
+    """One entry of GET /workers, and GET /workers/{id}. Never the worker's key."""
+    view: dict[str, Any] = {"id": worker.id}
+    if worker.models:
+        view["model_id"] = worker.model_id
+    view["url"] = worker.url
+    if worker.models:
+        view["models"] = worker.models
+    view["worker_type"] = worker.worker_type
+    view["connection_mode"] = "http"
+    view["runtime_type"] = worker.runtime_type
+    if worker.labels:
+        view["labels"] = worker.labels
+    view["priority"] = worker.priority
+    view["cost"] = worker.cost
+    for name in ("health", "http_pool"):
+        if name in worker.spec:
+            view[name] = worker.spec[name]
+    view["max_connection_attempts"] = MAX_CONNECTION_ATTEMPTS
+    view["is_healthy"] = worker.is_ready
+    view["status"] = worker.state.value
+    view["load"] = worker.load
+    view["http2"] = False
+    if worker.engine_load is not None:
+        view["engine_load"] = worker.engine_load
+    if job is not None:
+        view["job_status"] = job.shown()
+    return view
+
+
+def pending_view(worker_id: str, url: str, job: Job | None) -> dict[str, Any]:
+    """A worker that is still being brought up: defaults, whatever its spec says."""
+    return worker_view(Worker(worker_id, url), job)

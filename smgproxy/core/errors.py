@@ -1,0 +1,217 @@
+"""The errors a request can end in, as values: status, code, message, headers.
+
+Rooms raise these; dispatch/serve.py alone turns them into bytes, through api/replies.py.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Shape(Enum):
+    """Which body an error is written with (seed: Error Format)."""
+
+    ENVELOPE = "envelope"  # {"error": {type, code, message, param}} + X-SMG-Error-Code
+    INVALID_REQUEST = "invalid_request"  # {"error": {message, type, code}}, no header
+    EMPTY = "empty"
+
+
+class GatewayError(Exception):
+    """An answer the gateway makes itself because a request cannot be served.
+
+    ``code`` is the contract's error code (a number for validation failures, as the
+    contract has it). ``headers`` are extra response headers, lower-case names.
+    """
+
+    status = 500
+    code: str | int = "internal_error"
+    shape = Shape.ENVELOPE
+
+    def __init__(
+        self, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.headers = headers
+
+
+# -- the client's fault -------------------------------------------------------------
+
+
+class BadBody(GatewayError):
+    """The body is not JSON, not the schema's, or not labelled as JSON."""
+
+    status = 400
+    code = "json_parse_error"
+    shape = Shape.INVALID_REQUEST
+
+
+class InvalidField(GatewayError):
+    """A field's range, a cross-field rule or a profile's rule fails."""
+
+    status = 400
+    code = 400
+    shape = Shape.INVALID_REQUEST
+
+
+class UnknownUrl(GatewayError):
+    """No route has this path."""
+
+    status = 404
+    code = "unknown_url"
+
+
+class MethodNotAllowed(GatewayError):
+    """The path exists, the method does not."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
+class BodyTooLarge(GatewayError):
+    """A request body is longer than --max-payload-size."""
+
+    status = 413
+    code = "request_body_too_large"
+
+    def __init__(self) -> None:
+        super().__init__("Request body exceeded the payload limit (max_payload_size)")
+
+
+class BodyStalled(GatewayError):
+    """The client stopped sending its body for --stream-body-stall-timeout-secs."""
+
+    status = 408
+    code = "request_body_stalled"
+
+    def __init__(self, secs: float) -> None:
+        super().__init__(
+            f"No request body bytes arrived from the client for {secs:g} seconds"
+        )
+
+
+class BodyAborted(GatewayError):
+    """The client's upload broke off, or its framing turned out to be broken."""
+
+    status = 400
+    code = "request_body_aborted"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The request body stream failed before it was fully forwarded"
+        )
+
+
+# -- nobody to serve it -------------------------------------------------------------
+
+
+class ModelNotFound(GatewayError):
+    """No registered worker serves the model."""
+
+    status = 404
+    code = "model_not_found"
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"No worker available for model '{model}'")
+
+
+class NoAvailableWorkers(GatewayError):
+    """Workers serve the model, but none of them can be picked."""
+
+    status = 503
+    code = "no_available_workers"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "All workers are unavailable (circuit breaker open or unhealthy)",
+            ((b"retry-after", b"1"),),
+        )
+
+
+class NoWorkers(GatewayError):
+    """A route that needs any worker at all found none that is ready."""
+
+    status = 503
+    code = "no_workers"
+
+    def __init__(self) -> None:
+        super().__init__("No workers are available")
+
+
+class ShuttingDown(GatewayError):
+    """The grace period ended before the request was answered."""
+
+    status = 503
+    code = "gateway_shutting_down"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The gateway is shutting down", ((b"retry-after", b"1"),)
+        )
+
+
+# -- the worker's fault -------------------------------------------------------------
+
+
+class UpstreamError(GatewayError):
+    """An attempt at a worker failed.
+
+    ``is_resendable``: not one byte of a response was seen and it was no timeout, so
+    the same bytes may be sent to the same worker once more.
+    ``cause`` is the short text used in a stream's error event.
+    """
+
+    code = "call_upstream_request_error"
+    is_resendable = False
+
+    def __init__(
+        self,
+        message: str,
+        cause: str = "",
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        super().__init__(message, headers)
+        self.cause = cause or message
+
+
+class ConnectFailed(UpstreamError):
+    """No connection to the worker came about (refused, unreachable, too slow)."""
+
+    code = "call_upstream_connection_failed"
+    is_resendable = True
+
+
+class SendFailed(UpstreamError):
+    """The worker closed or reset the connection before any response byte."""
+
+    is_resendable = True
+
+
+class ReplyBroken(UpstreamError):
+    """The worker's connection broke inside its response."""
+
+
+class ReplyMalformed(UpstreamError):
+    """The worker's bytes are no unambiguous HTTP response (rulings 14 and 32)."""
+
+    status = 502
+
+
+class ReplyCutShort(UpstreamError):
+    """A response that was to be relayed whole ended early."""
+
+    code = "read_response_body_failed"
+
+
+class ReplyTooLarge(UpstreamError):
+    """A response that was to be relayed whole is longer than --max-payload-size."""
+
+    status = 502
+    code = "upstream_response_too_large"
+
+
+class UpstreamTimeout(UpstreamError):
+    """The request timeout ran out before the worker's response was complete."""
+
+    status = 504
+    code = "call_upstream_timeout"

@@ -1,0 +1,104 @@
+"""One request and its one response, from the head's arrival to the last byte."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from typing import Any
+
+from smgproxy.core.flow import Sink, Source
+from smgproxy.core.message import RequestHead
+
+
+class Phase:
+    """How far an exchange has come; only ever grows.
+
+    Before COMMITTED an error envelope is possible. After it: only go on, or abort.
+    """
+
+    OPENED = 0
+    QUEUED = 1
+    ADMITTED = 2
+    COMMITTED = 3  # the response head is leaving
+    DONE = 4  # the last byte was handed to the transport, or the client is gone
+
+
+class Verdict(Enum):
+    """Why an exchange was ended from outside."""
+
+    CLIENT_GONE = "client_gone"
+    DRAINED = "drained"
+
+
+class Exchange:
+    """One request and its one response.
+
+    Who writes what: the downstream room ``head``, ``request``, ``response``, ``peer``,
+    ``opened_at``; its response sink ``status`` and ``committed_at``; dispatch/serve.py
+    ``task``, ``id``, ``path``; dispatch/forward.py ``worker``, ``done``; the room that
+    answers with an error ``error_code``; ``phase`` and ``verdict`` only the methods here.
+    """
+
+    __slots__ = (
+        "id",
+        "head",
+        "path",
+        "request",
+        "response",
+        "peer",
+        "worker",
+        "phase",
+        "verdict",
+        "task",
+        "done",
+        "opened_at",
+        "committed_at",
+        "status",
+        "error_code",
+    )
+
+    def __init__(
+        self,
+        head: RequestHead,
+        request: Source,
+        response: Sink,
+        peer: str,
+        opened_at: float,
+    ) -> None:
+        self.id = b""
+        self.head = head
+        self.path = "other"  # the route's template, the label metrics know it by
+        self.request = request
+        self.response = response
+        self.peer = peer
+        self.worker: Any = None
+        self.phase = Phase.OPENED
+        self.verdict: Verdict | None = None
+        self.task: asyncio.Task[None] | None = None
+        # Waited on while a stream runs; failed by whoever breaks it.
+        self.done: asyncio.Future[None] | None = None
+        self.opened_at = opened_at
+        self.committed_at = 0.0
+        self.status = 0
+        self.error_code = ""
+
+    def commit(self) -> None:
+        """The response begins: from here on no other answer is possible."""
+        assert self.phase != Phase.COMMITTED
+        self.phase = Phase.COMMITTED
+
+    def complete(self) -> None:
+        """The response's last byte was handed on."""
+        self.phase = Phase.DONE
+        if self.done is not None and not self.done.done():
+            self.done.set_result(None)
+
+    def cancel(self, verdict: Verdict) -> None:
+        """End the exchange from outside, wherever it is; later calls change nothing."""
+        if self.phase == Phase.DONE or self.verdict is not None:
+            return
+        self.verdict = verdict
+        if verdict is Verdict.CLIENT_GONE:
+            self.phase = Phase.DONE
+        if self.task is not None:
+            self.task.cancel()

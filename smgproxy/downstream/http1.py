@@ -1,0 +1,348 @@
+"""One HTTP/1.x client connection: feeds the reader, writes responses, reports loss."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from typing import TYPE_CHECKING, cast
+
+from smgproxy.core.clock import monotonic
+from smgproxy.core.errors import BodyAborted, BodyStalled
+from smgproxy.core.exchange import Exchange, Verdict
+from smgproxy.core.flow import BACKLOG_BYTES, Hold, Source
+from smgproxy.core.message import RequestHead
+from smgproxy.downstream.http1_response import Http1Response
+from smgproxy.wire.http1 import BadMessage
+from smgproxy.wire.http1_request import RequestReader
+
+if TYPE_CHECKING:
+    from smgproxy.downstream.listener import Listener
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_REFUSALS = {
+    400: b"HTTP/1.1 400 Bad Request",
+    414: b"HTTP/1.1 414 URI Too Long",
+    431: b"HTTP/1.1 431 Request Header Fields Too Large",
+    505: b"HTTP/1.1 505 HTTP Version Not Supported",
+}
+_REFUSAL_FIELDS = b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+# How long, and how much, is still read after a response that came before the end of
+# the upload: closing at once would reset the connection and could destroy the
+# response on its way (RFC 9112 section 9.6).
+LINGER_SECS = 2.0
+LINGER_BYTES = 4 * 1024 * 1024
+
+# Why reading from the client is paused.
+_BY_SOURCE, _BY_PIPELINE = 1, 2
+
+
+class Http1Request(Source):
+    """A request body: its holds become pauses of the client's connection."""
+
+    __slots__ = ("_connection", "_expects_continue")
+
+    def __init__(self, connection: Http1Connection, expects_continue: bool) -> None:
+        super().__init__()
+        self._connection: Http1Connection | None = connection
+        self._expects_continue = expects_continue
+
+    def on_pause(self) -> None:
+        """Stop reading from the client."""
+        if self._connection is not None:
+            self._connection.pause(_BY_SOURCE)
+
+    def on_resume(self) -> None:
+        """Read from the client again."""
+        if self._connection is not None:
+            self._connection.resume(_BY_SOURCE)
+
+    def on_wanted(self) -> None:
+        """Tell a client that waits for it to send its body (RFC 9110 10.1.1)."""
+        if self._expects_continue and not self.is_ended and not self.delivered:
+            self._expects_continue = False
+            if self._connection is not None:
+                self._connection.restart_stall_clock()
+                self._connection.send(_CONTINUE)
+        elif self._connection is not None:
+            self._connection.restart_stall_clock()
+
+    def on_abort(self, error: Exception) -> None:
+        """Read on, so that the rest can be thrown away behind the response."""
+        self.on_resume()
+
+    def detach(self) -> None:
+        """Let go of the connection."""
+        self._connection = None
+
+
+class Http1Connection(asyncio.Protocol):
+    """One client; at most one exchange at a time, later requests wait as bytes."""
+
+    __slots__ = (
+        "_listener",
+        "_transport",
+        "_reader",
+        "_exchange",
+        "_source",
+        "_response",
+        "_is_request_complete",
+        "_pipelined",
+        "_pauses",
+        "_lingered",
+        "_since",
+        "_head_began",
+        "_peer",
+    )
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._transport: asyncio.Transport | None = None
+        self._reader = RequestReader(self, listener.head_limits)
+        self._exchange: Exchange | None = None
+        self._source: Http1Request | None = None
+        self._response: Http1Response | None = None
+        self._is_request_complete = True
+        self._pipelined = b""
+        self._pauses = 0
+        self._lingered = -1  # bytes thrown away since the last response, -1 = open
+        self._since = monotonic()  # the last moment something happened
+        self._head_began = self._since  # when the wait for a head began, 0 = idle
+        self._peer = ""
+
+    # -- asyncio's side --------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        # uvloop's transports are no subclass of asyncio's.
+        self._transport = transport = cast(asyncio.Transport, transport)
+        listener = self._listener
+        peer = transport.get_extra_info("peername")
+        self._peer = peer[0] if isinstance(peer, tuple) else ""
+        transport.set_write_buffer_limits(listener.high_water, listener.low_water)
+        if not listener.opened(self):
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request, of its body, or of the request after it."""
+        self._since = monotonic()
+        if self._lingered >= 0:
+            self._lingered += len(data)
+            if self._lingered > LINGER_BYTES:
+                self.cut()
+        elif self._exchange is not None and self._is_request_complete:
+            self._pipelined += data
+            if len(self._pipelined) >= BACKLOG_BYTES:
+                self.pause(_BY_PIPELINE)
+        else:
+            self._feed(data)
+
+    def eof_received(self) -> bool:
+        """The end of the client's byte stream: it is gone (ruling 15)."""
+        self._client_gone()
+        return False  # asyncio closes the transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone, whoever closed it."""
+        self._client_gone()
+        self._transport = None
+        self._listener.closed(self)
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly: hold whoever feeds the response."""
+        response = self._response
+        if response is not None and response.source is not None:
+            response.source.hold(Hold.SINK_FULL)
+
+    def resume_writing(self) -> None:
+        """There is room again."""
+        response = self._response
+        if response is not None and response.source is not None:
+            response.source.release(Hold.SINK_FULL)
+
+    # -- the reader's side -----------------------------------------------------------
+
+    def on_head(self, head: RequestHead) -> None:
+        """A request begins: open an exchange."""
+        self._source = source = Http1Request(self, head.expects_continue)
+        self._response = response = Http1Response(self, head)
+        exchange = Exchange(head, source, response, self._peer, self._since)
+        response.belongs_to(exchange)
+        self._exchange = exchange
+        self._is_request_complete = False
+        self._head_began = 0.0
+        self._listener.on_exchange(exchange)
+
+    def on_body(self, data: bytes, end: bool) -> None:
+        """Body bytes of the request."""
+        if end:
+            self._is_request_complete = True
+        assert self._source is not None
+        self._source.deliver(data, end)
+
+    # -- the response's and the source's side ----------------------------------------
+
+    def may_keep_alive(self) -> bool:
+        """Whether another request may follow on this connection."""
+        return self._is_request_complete and not self._listener.is_draining
+
+    def send(self, data: bytes) -> None:
+        """Write at once; silently nothing when the socket is already going."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.write(data)
+
+    def on_response_end(self, keeps_alive: bool) -> None:
+        """The response's last byte is out: go on, or close in good order."""
+        self._let_go()
+        self._since = monotonic()
+        if not self._is_request_complete:
+            self._linger()
+        elif not keeps_alive or self._listener.is_draining:
+            self._close()
+        elif self._pipelined:
+            pipelined, self._pipelined = self._pipelined, b""
+            self.resume(_BY_PIPELINE)
+            self._feed(pipelined)
+
+    def pause(self, why: int) -> None:
+        """Stop reading for one more reason."""
+        if not self._pauses and self._transport is not None:
+            self._transport.pause_reading()
+        self._pauses |= why
+
+    def resume(self, why: int) -> None:
+        """Drop one reason; read on when none is left."""
+        if self._pauses & why:
+            self._pauses &= ~why
+            transport = self._transport
+            if not self._pauses and transport is not None:
+                if not transport.is_closing():
+                    self._since = monotonic()
+                    transport.resume_reading()
+
+    def restart_stall_clock(self) -> None:
+        """The client's turn begins now."""
+        self._since = monotonic()
+
+    def cut(self) -> None:
+        """Drop the connection at once, unsent bytes included."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- the listener's side ---------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being read or answered."""
+        return self._exchange is None and not self._reader.is_mid_head
+
+    def sweep(self, now: float) -> None:
+        """Look at the deadlines; called about twice a second."""
+        limits = self._listener.timeouts
+        waited = now - self._since
+        exchange = self._exchange
+        if exchange is None:
+            if self._lingered < 0:
+                self._sweep_idle(waited)
+            elif waited > LINGER_SECS:
+                self.cut()
+        elif not self._is_request_complete and not self._source_is_held():
+            stall = limits.stream_body_stall_timeout_secs
+            if stall and waited > stall and self._source is not None:
+                self._source.fail(BodyStalled(stall))
+        if self._pauses and self._has_hung_up():
+            # Nothing is read while paused, so the end would go unseen (ruling 16).
+            self._client_gone()
+            self.cut()
+
+    def drain(self) -> None:
+        """Close now if idle, else behind the response that runs."""
+        if self.is_idle and self._lingered < 0:
+            self._close()
+
+    # -- inside ----------------------------------------------------------------------
+
+    def _feed(self, data: bytes) -> None:
+        if self._exchange is None and not self._head_began:
+            self._head_began = self._since
+        try:
+            rest = self._reader.feed(data)
+        except BadMessage as error:
+            self._refuse(error)
+            return
+        if rest:
+            self._pipelined = rest
+            if len(rest) >= BACKLOG_BYTES:
+                self.pause(_BY_PIPELINE)
+
+    def _refuse(self, error: BadMessage) -> None:
+        """Bytes that are no request: answer if that can be understood, and close."""
+        self._listener.refused(error.status)
+        if self._exchange is not None:
+            # The body's framing broke: what else comes means nothing.
+            self._lingered = 0
+            if self._source is not None:
+                self._source.fail(BodyAborted())
+            return
+        self.send(_REFUSALS[error.status] + _REFUSAL_FIELDS)
+        self._linger()
+
+    def _linger(self) -> None:
+        """Half-close, then read and drop until the client closes or time is up."""
+        self._lingered = 0
+        self._since = monotonic()
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            self.resume(_BY_SOURCE | _BY_PIPELINE)
+            if transport.can_write_eof():
+                transport.write_eof()
+            else:
+                transport.close()
+
+    def _close(self) -> None:
+        self._lingered = 0
+        if self._transport is not None:
+            self._transport.close()
+
+    def _let_go(self) -> None:
+        """Cut the pointers between this connection and its exchange."""
+        if self._source is not None:
+            self._source.detach()
+            self.resume(_BY_SOURCE)
+        self._exchange = self._source = self._response = None
+
+    def _client_gone(self) -> None:
+        exchange, response, source = self._exchange, self._response, self._source
+        self._let_go()
+        self._pipelined = b""
+        if response is not None:
+            response.detach()
+            if response.source is not None:
+                # At once, so that the worker stops now and not a loop turn later.
+                response.source.abort(BodyAborted())
+        if exchange is not None:
+            exchange.cancel(Verdict.CLIENT_GONE)
+        if source is not None:
+            source.abort(BodyAborted())
+
+    def _source_is_held(self) -> bool:
+        return self._source is None or self._source.is_held
+
+    def _sweep_idle(self, waited: float) -> None:
+        limits = self._listener.timeouts
+        if self._head_began:
+            limit = limits.header_read_timeout_secs
+            waited = monotonic() - self._head_began
+        else:
+            limit = limits.idle_connection_timeout_secs
+        if limit and waited > limit:
+            self.cut()
+
+    def _has_hung_up(self) -> bool:
+        """Whether the peer sent its FIN; asks the kernel, reads nothing."""
+        if self._transport is None:
+            return False
+        sock = self._transport.get_extra_info("socket")
+        poll = select.poll()
+        poll.register(sock.fileno(), select.POLLRDHUP)
+        return bool(poll.poll(0))

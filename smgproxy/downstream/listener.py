@@ -1,0 +1,182 @@
+"""Listening sockets and the set of connections they brought."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+from collections.abc import Callable
+
+from smgproxy.core.clock import Sweeper
+from smgproxy.core.exchange import Exchange
+from smgproxy.core.options import flag
+from smgproxy.downstream.http1 import Http1Connection
+from smgproxy.wire.http1_request import HeadLimits
+
+_GROUP = "Request Handling"
+SWEEP_SECS = 0.5
+# Bytes a client may leave unread before its source is held, and where it goes on.
+HIGH_WATER = 64 * 1024
+LOW_WATER = 16 * 1024
+BACKLOG = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class ClientTimeouts:
+    """Deadlines on clients; each in whole seconds, 0 switches it off."""
+
+    header_read_timeout_secs: int = flag(
+        30,
+        "--header-read-timeout-secs",
+        _GROUP,
+        "close a connection whose request head stays incomplete this long; 0 = off",
+        minimum=0,
+    )
+    idle_connection_timeout_secs: int = flag(
+        90,
+        "--idle-connection-timeout-secs",
+        _GROUP,
+        "close a client connection that is idle between requests this long; 0 = off",
+        minimum=0,
+    )
+    stream_body_stall_timeout_secs: int = flag(
+        300,
+        "--stream-body-stall-timeout-secs",
+        _GROUP,
+        "answer 408 when a client sends no byte of its request body this long; 0 = off",
+        minimum=0,
+    )
+    max_connections: int = flag(
+        65536,
+        "--max-connections",
+        _GROUP,
+        "client connections open at once; more are closed on arrival",
+        minimum=1,
+    )
+
+
+class Listener:
+    """Accepts clients and knows which of them are still here."""
+
+    __slots__ = (
+        "timeouts",
+        "head_limits",
+        "on_exchange",
+        "high_water",
+        "low_water",
+        "is_draining",
+        "accepted",
+        "turned_away",
+        "malformed",
+        "_connections",
+        "_servers",
+        "_sweeper",
+    )
+
+    def __init__(
+        self,
+        timeouts: ClientTimeouts,
+        head_limits: HeadLimits,
+        on_exchange: Callable[[Exchange], None],
+    ) -> None:
+        self.timeouts = timeouts
+        self.head_limits = head_limits
+        self.on_exchange = on_exchange
+        self.high_water = HIGH_WATER
+        self.low_water = LOW_WATER
+        self.is_draining = False
+        self.accepted = 0
+        self.turned_away = 0
+        self.malformed: dict[int, int] = {}  # by status of the refusal
+        self._connections: set[Http1Connection] = set()
+        self._servers: list[asyncio.Server] = []
+        self._sweeper: Sweeper | None = None
+
+    @property
+    def open_connections(self) -> int:
+        """Connections that exist at this moment."""
+        return len(self._connections)
+
+    async def start(self, sockets: list[socket.socket]) -> None:
+        """Accept on ``sockets``, which are bound."""
+        loop = asyncio.get_running_loop()
+        self._sweeper = Sweeper(loop.call_later, SWEEP_SECS, self._sweep)
+        for sock in sockets:
+            self._servers.append(
+                await loop.create_server(
+                    lambda: Http1Connection(self), sock=sock, backlog=BACKLOG
+                )
+            )
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets: new connections are refused by the kernel."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+
+    def drain(self) -> None:
+        """Close what is idle now, and the rest behind its running response."""
+        self.is_draining = True
+        for connection in list(self._connections):
+            connection.drain()
+
+    def cut_all(self) -> None:
+        """Drop every connection at once."""
+        for connection in list(self._connections):
+            connection.cut()
+
+    def close(self) -> None:
+        """Stop everything."""
+        self.stop_accepting()
+        self.cut_all()
+        if self._sweeper is not None:
+            self._sweeper.close()
+            self._sweeper = None
+
+    # -- the connections' side -------------------------------------------------------
+
+    def opened(self, connection: Http1Connection) -> bool:
+        """A connection came; False when there are too many already."""
+        self._connections.add(connection)
+        if len(self._connections) > self.timeouts.max_connections:
+            self.turned_away += 1
+            return False
+        self.accepted += 1
+        return True
+
+    def closed(self, connection: Http1Connection) -> None:
+        """A connection is gone."""
+        self._connections.discard(connection)
+
+    def refused(self, status: int) -> None:
+        """A connection sent bytes that are no request."""
+        self.malformed[status] = self.malformed.get(status, 0) + 1
+
+    def _sweep(self, now: float) -> None:
+        for connection in list(self._connections):
+            connection.sweep(now)
+
+
+def bind(host: str, port: int, reuse_port: bool = False) -> socket.socket:
+    """A bound TCP socket; raises OSError when the address cannot be had.
+
+    ``host`` is an IPv4 or IPv6 address or a name that resolves to one. An IPv6
+    wildcard also takes IPv4 clients.
+    """
+    found = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, kind, proto, _, address = found[0]
+    sock = socket.socket(family, kind, proto)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if family == socket.AF_INET6 and host in ("::", ""):
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind(address)
+        sock.setblocking(False)
+    except OSError:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,1 @@
+"""The workers and what is believed about them."""

@@ -1,0 +1,154 @@
+"""A worker: one engine behind one URL, and what the gateway believes about it."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from typing import Any
+from urllib.parse import urlsplit
+
+
+class WorkerState(Enum):
+    """Where a worker stands; only READY receives traffic."""
+
+    PENDING = "pending"
+    READY = "ready"
+    NOT_READY = "not_ready"
+    FAILED = "failed"
+    DRAINING = "draining"
+
+
+@dataclasses.dataclass(frozen=True)
+class HttpPoolSettings:
+    """A worker's ``http_pool`` block, gateway flags filled in."""
+
+    http2: bool | None = None
+    pool_max_idle_per_host: int = 500
+    pool_idle_timeout_secs: float = 3
+    timeout_secs: float = 1800
+    connect_timeout_secs: float = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class HealthSettings:
+    """A worker's ``health`` block, gateway flags filled in."""
+
+    timeout_secs: float = 5
+    check_interval_secs: float = 60
+    success_threshold: int = 2
+    failure_threshold: int = 3
+    disable_health_check: bool = False
+    drain_settle_secs: float = 5
+    endpoint: str = "/health"
+
+
+class Worker:
+    """One engine behind one URL.
+
+    The registered URL is the identity and is shown as given. ``load`` counts the
+    gateway's own exchanges in flight; whoever raises it lowers it, on every path.
+    The counters are plain ints that metrics read at scrape time.
+    """
+
+    __slots__ = (
+        "id",
+        "url",
+        "host",
+        "port",
+        "is_tls",
+        "authority",
+        "routed_id",
+        "api_key",
+        "models",
+        "labels",
+        "worker_type",
+        "runtime_type",
+        "priority",
+        "cost",
+        "spec",
+        "http_pool",
+        "health",
+        "order",
+        "state",
+        "is_removed",
+        "load",
+        "engine_load",
+        "requests",
+        "selections",
+        "backend_errors",
+        "timeouts",
+        "successes",
+        "failures",
+        "load_polls",
+    )
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        url: str,
+        *,
+        http_pool: HttpPoolSettings | None = None,
+        health: HealthSettings | None = None,
+        api_key: str | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        self.id = id
+        self.url = url
+        self.host = parts.hostname or ""
+        self.is_tls = parts.scheme == "https"
+        self.port = parts.port or (443 if self.is_tls else 80)
+        self.authority = parts.netloc.rpartition("@")[2].encode("ascii", "replace")
+        self.routed_id = url.encode("ascii", "replace")
+        self.api_key = api_key
+        # Model cards as GET /workers shows them; the first is the model served.
+        self.models: list[dict[str, Any]] = []
+        self.labels: dict[str, str] = {}
+        self.worker_type = "regular"
+        self.runtime_type = "unspecified"
+        self.priority = 50
+        self.cost = 1.0
+        # The optional blocks of the spec as given, echoed by GET /workers.
+        self.spec: dict[str, Any] = {}
+        self.http_pool = http_pool or HttpPoolSettings()
+        self.health = health or HealthSettings()
+        self.order = 0  # place in the list: who was asked for first stands first
+        self.state = WorkerState.PENDING
+        self.is_removed = False
+        self.load = 0
+        self.engine_load: dict[str, Any] | None = None
+        self.requests: dict[str, int] = {}  # sends by model label, one per attempt
+        self.selections: dict[tuple[str, str], int] = {}  # by (model, policy)
+        self.backend_errors = 0  # answers of 5xx (504 aside) and failed sends
+        self.timeouts = 0  # answers of 504 and request timeouts
+        self.successes = 0  # health probes
+        self.failures = 0
+        self.load_polls = 0  # load reports that were asked for
+
+    def take_over(self, candidate: Worker) -> None:
+        """Become what ``candidate`` is, under the same id and with the same past."""
+        self.api_key = candidate.api_key
+        self.models = candidate.models
+        self.labels = candidate.labels
+        self.runtime_type = candidate.runtime_type
+        self.priority = candidate.priority
+        self.cost = candidate.cost
+        self.spec = candidate.spec
+        self.http_pool = candidate.http_pool
+        self.health = candidate.health
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether new requests may go here."""
+        return self.state is WorkerState.READY
+
+    @property
+    def model_id(self) -> str | None:
+        """The model it serves: its first card's id."""
+        return self.models[0]["id"] if self.models else None
+
+    def serves(self, model: str) -> bool:
+        """Whether ``model`` is an id or alias of one of its cards."""
+        return any(
+            card["id"] == model or model in card.get("aliases", ())
+            for card in self.models
+        )

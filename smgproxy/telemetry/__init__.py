@@ -1,0 +1,1 @@
+"""What the gateway tells its operators: counters, the metrics page, the logs."""

@@ -1,0 +1,1 @@
+"""The asyncio Protocols that face workers; which worker is decided elsewhere."""

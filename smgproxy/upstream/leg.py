@@ -1,0 +1,23 @@
+"""A leg: one attempt at one worker, whatever protocol carries it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from smgproxy.core.flow import Source
+from smgproxy.core.message import ResponseHead
+
+
+class Leg(Source):
+    """One request sent to one worker, and the source of its response body.
+
+    ``head`` is fulfilled with the response's head, or fails with an UpstreamError.
+    ``abort`` ends the attempt at once, so that the engine stops generating.
+    """
+
+    __slots__ = ("head", "deadline")
+
+    def __init__(self, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.head: asyncio.Future[ResponseHead] = loop.create_future()
+        self.deadline = deadline

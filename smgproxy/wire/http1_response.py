@@ -1,0 +1,281 @@
+"""HTTP/1.1 responses of workers, read strictly, and the bytes of requests to them."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+import httptools
+
+from smgproxy.core.message import Headers, ResponseHead, WorkerRequest
+from smgproxy.wire.http1 import (
+    HEAD_END,
+    BadMessage,
+    PartialHead,
+    check_coding,
+    check_single,
+    fields_of,
+    joined,
+    length_of,
+    tokens_of,
+    without_nominated,
+)
+
+# A missing reason may miss its blank too; workers are known to do that.
+_STATUS_LINE = re.compile(
+    rb"HTTP/1\.([0-9]) ([1-9][0-9][0-9])(?: [\t -~\x80-\xff]*)?\r\n"
+)
+# Workers are ours and few; these bounds only stop a broken one from eating memory.
+_MAX_HEAD_BYTES = 256 * 1024
+_MAX_HEADERS = 256
+_MAX_INTERIM = 32
+_LAST_CHUNK = b"0\r\n\r\n"
+
+
+class ResponseEvents(Protocol):
+    """Who is told what a ResponseReader finds."""
+
+    def on_head(self, head: ResponseHead) -> None:
+        """A final response begins; interim ones (1xx) are skipped."""
+
+    def on_body(self, data: bytes, end: bool) -> None:
+        """Body bytes; ``end`` exactly once for each head."""
+
+
+def encode_request(request: WorkerRequest, authority: bytes) -> bytes:
+    """A request's head as a worker gets it: the contract's order, lower-case names."""
+    lines = [request.method, b" ", request.path, b" HTTP/1.1\r\n"]
+    for name, value in request.headers:
+        lines += (name, b": ", value, b"\r\n")
+    lines += (b"accept: */*\r\nhost: ", authority, HEAD_END)
+    return b"".join(lines)
+
+
+class _Chunks:
+    """The chunked coding of one response, read by llhttp.
+
+    llhttp gets a head of ours that announces a close: behind the last chunk it then
+    takes nothing but blank lines, so no second message can add to this one.
+    """
+
+    __slots__ = ("on_body", "is_ended", "_parser", "_tail")
+
+    _HEAD = (
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.on_body = pieces.append
+        self.is_ended = False
+        self._tail = b""  # the last bytes of the reads before this one
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.feed_data(self._HEAD)
+
+    def on_message_complete(self) -> None:
+        """The line behind the last chunk, or behind its trailers, has come."""
+        self.is_ended = True
+
+    def feed(self, data: bytes) -> bool:
+        """Read on; False when the coding is broken, or goes on behind its end."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            return False
+        if not self.is_ended:
+            self._tail = data[-4:] if len(data) > 3 else (self._tail + data)[-4:]
+        return True
+
+    def ends_with(self, data: bytes) -> bool:
+        """Whether the last read, ``data``, ends where the body does.
+
+        Asked when nothing but blank lines can lie behind the end. Trailers are not
+        worth telling apart from them.
+        """
+        return (self._tail + data).endswith(_LAST_CHUNK)
+
+
+class ResponseReader:
+    """Reads the responses of one worker connection, one for each ``expect``.
+
+    Raises BadMessage for what is malformed or ambiguous, after which the connection
+    can only be closed. Once a response has ended, ``is_reusable`` says whether the
+    connection may carry another: it may not when the worker said so, when bytes lie
+    behind the end, when two framings were given, or when the end was the connection's.
+    """
+
+    __slots__ = (
+        "_on",
+        "_partial",
+        "_is_expected",
+        "_interims",
+        "_is_in_body",
+        "_left",
+        "_chunks",
+        "_pieces",
+        "is_reusable",
+    )
+
+    _UNTIL_CLOSE = -1
+    _CHUNKED = -2
+
+    def __init__(self, on: ResponseEvents) -> None:
+        self._on = on
+        self._partial = PartialHead(_MAX_HEAD_BYTES)
+        self._is_expected = False  # a head is still to come
+        self._interims = 0
+        self._is_in_body = False
+        self._left = 0  # body bytes to come, or one of the two kinds above
+        self._chunks: _Chunks | None = None
+        self._pieces: list[bytes] = []
+        self.is_reusable = True
+
+    def expect(self) -> None:
+        """A request was sent: a response to it may come."""
+        self._is_expected = True
+        self._interims = 0
+
+    def feed(self, data: bytes) -> None:
+        """Read; bytes nobody asked for raise BadMessage."""
+        if not self._is_in_body:
+            data = self._feed_head(data)
+            if not data:
+                return
+        left = self._left
+        if left > 0:
+            self._feed_sized(data, left)
+        elif left == self._CHUNKED:
+            self._feed_chunked(data)
+        else:
+            self._on.on_body(data, False)
+
+    def eof(self) -> bool:
+        """The connection ended: whether that completes the response."""
+        if not self._is_in_body or self._left != self._UNTIL_CLOSE:
+            return False
+        self._is_in_body = False
+        self._on.on_body(b"", True)
+        return True
+
+    def close(self) -> None:
+        """Let go of what a broken-off body has left."""
+        self._chunks = None
+        self._pieces.clear()
+
+    # -- bodies ----------------------------------------------------------------------
+
+    def _feed_sized(self, data: bytes, left: int) -> None:
+        if len(data) < left:
+            self._left = left - len(data)
+            self._on.on_body(data, False)
+            return
+        if len(data) > left:
+            self.is_reusable = False
+            data = data[:left]
+        self._is_in_body = False
+        self._on.on_body(data, True)
+
+    def _feed_chunked(self, data: bytes) -> None:
+        chunks, pieces = self._chunks, self._pieces
+        assert chunks is not None
+        is_clean = chunks.feed(data)
+        end = chunks.is_ended
+        if pieces:
+            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
+        else:
+            body = b""
+        if end:
+            self._is_in_body = False
+            self._chunks = None
+            if not is_clean or not chunks.ends_with(data):
+                self.is_reusable = False
+        if body or end:
+            self._on.on_body(body, end)
+        if not end and not is_clean:
+            raise BadMessage("malformed chunked body")
+
+    # -- heads -----------------------------------------------------------------------
+
+    def _feed_head(self, data: bytes) -> bytes:
+        """Take heads until a final one is whole; returns the body bytes behind it."""
+        while True:
+            if not self._is_expected:
+                raise BadMessage("bytes without a request")
+            end = -1 if self._partial.data else data.find(HEAD_END)
+            if end < 0:
+                whole = self._partial.add(data)
+                if whole is None:
+                    return b""
+                data = whole
+                end = data.find(HEAD_END)
+            raw, data = data[: end + 4], data[end + 4 :]
+            if self._take_head(raw, data):
+                return data if self._is_in_body else b""
+            if not data:
+                return b""
+
+    def _take_head(self, raw: bytes, rest: bytes) -> bool:
+        """Take one head; False for an interim one."""
+        if len(raw) > _MAX_HEAD_BYTES:
+            raise BadMessage("response head is too long")
+        line = _STATUS_LINE.match(raw)
+        if line is None:
+            raise BadMessage("malformed status line")
+        headers = fields_of(raw, line.end())
+        if len(headers) > _MAX_HEADERS:
+            raise BadMessage("too many response header fields")
+        status = int(line[2])
+        if status < 200:
+            self._interims += 1
+            if status == 101 or self._interims > _MAX_INTERIM:
+                raise BadMessage("interim response nobody asked for")
+            return False
+        self._is_expected = False
+        self._begin(status, line[1] == b"0", headers, bool(rest))
+        return True
+
+    def _begin(
+        self, status: int, is_http10: bool, headers: Headers, has_rest: bool
+    ) -> None:
+        """A final head: decide where its body ends (RFC 9112 section 6.3)."""
+        fields = dict(headers)
+        connection = fields.get(b"connection")
+        if len(fields) != len(headers):
+            check_single(headers, b"content-length", b"transfer-encoding")
+            connection = joined(headers, b"connection")
+        length, coding = fields.get(b"content-length"), fields.get(b"transfer-encoding")
+        size = None if length is None else length_of(length)
+        if coding is not None:
+            check_coding(coding)
+            if is_http10:
+                raise BadMessage("transfer-encoding in HTTP/1.0")
+            if size is not None:
+                size = None  # chunked counts (ruling 14); who sends both is not trusted
+                self.is_reusable = False
+        if status == 204 or status == 304:
+            size = 0
+        elif size is None and coding is None:
+            self.is_reusable = False
+        if is_http10:
+            self.is_reusable = False
+        if connection:
+            options = tokens_of(connection)
+            if b"close" in options:
+                self.is_reusable = False
+            headers = without_nominated(headers, options)
+        self._begin_body(size, coding is not None)
+        self._on.on_head(ResponseHead(status, headers, size))
+        if size == 0:
+            if has_rest:
+                self.is_reusable = False
+            self._on.on_body(b"", True)
+
+    def _begin_body(self, size: int | None, is_chunked: bool) -> None:
+        self._is_in_body = size != 0
+        if size is not None:
+            self._left = size
+        elif is_chunked:
+            self._left = self._CHUNKED
+            self._chunks = _Chunks(self._pieces)
+        else:
+            self._left = self._UNTIL_CLOSE

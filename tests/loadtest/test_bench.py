@@ -1,0 +1,74 @@
+"""The command line of the load test, and the order of its rounds."""
+
+from pathlib import Path
+
+import pytest
+
+from loadtest import report
+from loadtest.bench import RESULTS, WORK, conclude, parse_arguments, results_path
+from loadtest.budgets import BUDGETS, Outcome, Verdict
+from loadtest.programs import NAMES
+from loadtest.results import Results
+from loadtest.rounds import rotated
+from loadtest.stage import Target
+
+
+def test_all_programs_are_measured_unless_some_are_chosen() -> None:
+    assert parse_arguments([]).only == list(NAMES)
+    assert parse_arguments(["--only", "ours, smg"]).only == ["ours", "smg"]
+
+
+@pytest.mark.parametrize("option", ["--only", "--scenarios"])
+def test_an_unknown_name_is_a_usage_error(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments([option, "nothing-of-the-kind"])
+    assert ended.value.code == 2
+    assert "nothing-of-the-kind" in capsys.readouterr().err
+
+
+def test_only_a_full_run_replaces_the_kept_results() -> None:
+    assert results_path(parse_arguments([])) == RESULTS
+    partial = (["--quick"], ["--only", "ours,smg"], ["--scenarios", "idle"])
+    for argv in partial:
+        assert results_path(parse_arguments(argv)) == WORK / "RESULTS.md"
+
+
+def test_the_results_go_where_they_are_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "r.md"
+    assert results_path(parse_arguments(["--results", str(path)])) == path
+
+
+def test_each_round_begins_with_another_program() -> None:
+    targets = [Target(name, 1, None) for name in "abc"]
+    turns = ["".join(t.name for t in rotated(targets, turn)) for turn in range(4)]
+    assert turns == ["abc", "bca", "cab", "abc"]
+    assert rotated([], 2) == []
+
+
+def run(outcome: Outcome, results: Results) -> report.Run:
+    verdict = Verdict(BUDGETS[0], outcome, 50.0, 100.0)
+    return report.Run([("Kernel", "6.1")], [], [], [], results, [verdict])
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [(Outcome.MET, 0), (Outcome.UNKNOWN, 0), (Outcome.MISSED, 1)],
+)
+def test_a_missed_budget_fails_the_run(
+    outcome: Outcome, code: int, tmp_path: Path
+) -> None:
+    assert conclude(run(outcome, Results()), tmp_path / "r.md", False) == code
+    assert conclude(run(outcome, Results()), tmp_path / "r.md", True) == 0
+
+
+def test_a_failure_of_ours_fails_the_run_and_one_of_another_does_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = Results()
+    results.add_fault("smg", "start: no port")
+    assert conclude(run(Outcome.MET, results), tmp_path / "r.md", False) == 0
+    results.add_fault("ours", "stall: load tool silent")
+    assert conclude(run(Outcome.MET, results), tmp_path / "r.md", False) == 1
+    assert "ours FAILED: stall: load tool silent" in capsys.readouterr().out
