@@ -56,7 +56,16 @@ ARROWS = ROOMS | TOP
 
 # Places below: a path from smgproxy/ on, or a room with a slash behind it.
 ASYNCIO_PLACES = (
-    *("gateway.py", "drain.py", "probes.py", "downstream/", "upstream/", "dispatch/", "control/", "simulated/"),
+    *(
+        "gateway.py",
+        "drain.py",
+        "probes.py",
+        "downstream/",
+        "upstream/",
+        "dispatch/",
+        "control/",
+        "simulated/",
+    ),
     # An exchange starts and awaits nothing; it names the types of two slots.
     *("core/flow.py", "core/exchange.py"),
     *("fleet/health.py", "fleet/loads.py", "fleet/discovery.py"),

@@ -82,7 +82,8 @@ def error_reply(error: GatewayError, is_anthropic: bool = False) -> Reply:
         headers.insert(0, (b"x-smg-error-code", str(error.code).encode()))
     if is_anthropic:
         kind = _ANTHROPIC_TYPES.get(
-            error.status, "api_error" if error.status >= 500 else "invalid_request_error"
+            error.status,
+            "api_error" if error.status >= 500 else "invalid_request_error",
         )
         body: dict[str, Any] = {
             "type": "error",

@@ -23,9 +23,7 @@ class TimerHandle(Protocol):
 class CallLater(Protocol):
     """The one thing a Sweeper needs of an event loop."""
 
-    def __call__(
-        self, delay: float, callback: Callable[[], object], /
-    ) -> TimerHandle:
+    def __call__(self, delay: float, callback: Callable[[], object], /) -> TimerHandle:
         """Call back once after ``delay`` seconds."""
 
 

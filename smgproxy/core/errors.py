@@ -1,6 +1,6 @@
 """The errors a request can end in, as values: status, code, message, headers.
 
-Rooms raise these; dispatch/serve.py alone turns them into bytes, through api/replies.py.
+Rooms raise these; dispatch/serve.py alone turns them into bytes, by api/replies.py.
 """
 
 from __future__ import annotations
@@ -97,9 +97,7 @@ class BodyAborted(GatewayError):
     code = "request_body_aborted"
 
     def __init__(self) -> None:
-        super().__init__(
-            "The request body stream failed before it was fully forwarded"
-        )
+        super().__init__("The request body stream failed before it was fully forwarded")
 
 
 # -- nobody to serve it -------------------------------------------------------------
@@ -145,9 +143,7 @@ class ShuttingDown(GatewayError):
     code = "gateway_shutting_down"
 
     def __init__(self) -> None:
-        super().__init__(
-            "The gateway is shutting down", ((b"retry-after", b"1"),)
-        )
+        super().__init__("The gateway is shutting down", ((b"retry-after", b"1"),))
 
 
 # -- the worker's fault -------------------------------------------------------------

@@ -33,10 +33,11 @@ class Verdict(Enum):
 class Exchange:
     """One request and its one response.
 
-    Who writes what: the downstream room ``head``, ``request``, ``response``, ``peer``,
-    ``opened_at``; its response sink ``status`` and ``committed_at``; dispatch/serve.py
-    ``task``, ``id``, ``path``; dispatch/forward.py ``worker``, ``done``; the room that
-    answers with an error ``error_code``; ``phase`` and ``verdict`` only the methods here.
+    Who writes what: the downstream room ``head``, ``request``, ``response``, ``peer``
+    and ``opened_at``; its response sink ``status`` and ``committed_at``;
+    dispatch/serve.py ``task``, ``id`` and ``path``; dispatch/forward.py ``worker`` and
+    ``done``; whoever answers with an error ``error_code``; ``phase`` and ``verdict``
+    only the methods here.
     """
 
     __slots__ = (

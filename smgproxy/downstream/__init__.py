@@ -1,1 +1,1 @@
-"""The asyncio Protocols that face clients; what a request means is decided elsewhere."""
+"""The asyncio Protocols that face clients; what requests mean is decided elsewhere."""

@@ -139,9 +139,10 @@ class Http1Response(Sink):
             data = b""
         elif self._is_chunked:
             if data:
-                data = (
-                    b"%x\r\n%b\r\n0\r\n\r\n" if end else b"%x\r\n%b\r\n"
-                ) % (len(data), data)
+                data = (b"%x\r\n%b\r\n0\r\n\r\n" if end else b"%x\r\n%b\r\n") % (
+                    len(data),
+                    data,
+                )
             elif end:
                 data = _LAST_CHUNK
         elif self._left is not None:

@@ -97,6 +97,11 @@ class Listener:
         """Connections that exist at this moment."""
         return len(self._connections)
 
+    def ports(self) -> list[int]:
+        """The TCP ports it accepts on."""
+        names = [s.getsockname() for srv in self._servers for s in srv.sockets]
+        return [name[1] for name in names if isinstance(name, tuple)]
+
     async def start(self, sockets: list[socket.socket]) -> None:
         """Accept on ``sockets``, which are bound."""
         loop = asyncio.get_running_loop()

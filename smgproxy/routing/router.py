@@ -57,6 +57,10 @@ class Router:
         worker.selections[key] = worker.selections.get(key, 0) + 1
         return worker
 
+    def is_served(self, model: str | None) -> bool:
+        """Whether a worker that is ready serves the model."""
+        return bool(self._registry.candidates(model or UNKNOWN_MODEL))
+
     def _policy_for(self, name: str) -> Policy:
         """A policy for a served model; names that left the fleet are dropped."""
         if self._version != self._registry.version:

@@ -1,0 +1,212 @@
+"""HTTP workers: choose one, call it, relay what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+from smgproxy.api.bodies import Call, read_call
+from smgproxy.api.endpoints import Endpoint
+from smgproxy.core.clock import monotonic
+from smgproxy.core.errors import (
+    BodyTooLarge,
+    GatewayError,
+    ModelNotFound,
+    NoAvailableWorkers,
+    ReplyBroken,
+    ReplyCutShort,
+    ReplyTooLarge,
+    UpstreamError,
+    UpstreamTimeout,
+)
+from smgproxy.core.exchange import Exchange, Verdict
+from smgproxy.core.flow import collect
+from smgproxy.core.message import ResponseHead, WorkerRequest
+from smgproxy.dispatch.headers import headers_to_client, headers_to_worker
+from smgproxy.dispatch.keepalive import KeepAlives, LiveStream
+from smgproxy.dispatch.options import DispatchOptions
+from smgproxy.fleet.worker import Worker
+from smgproxy.routing.router import Router
+from smgproxy.telemetry.stats import RouterStats
+from smgproxy.upstream.leg import Leg
+from smgproxy.upstream.pool import Upstream
+from smgproxy.wire.sse import error_event
+
+_EVENT_STREAM = b"text/event-stream"
+
+
+class Forwarder:
+    """Carries inference requests to HTTP workers."""
+
+    __slots__ = ("_router", "_upstream", "_options", "_stats", "_loop", "keepalives")
+
+    def __init__(
+        self,
+        router: Router,
+        upstream: Upstream,
+        options: DispatchOptions,
+        stats: RouterStats,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._router = router
+        self._upstream = upstream
+        self._options = options
+        self._stats = stats
+        self._loop = loop
+        self.keepalives = KeepAlives(options.sse_keepalive_secs)
+
+    async def forward(self, exchange: Exchange, endpoint: Endpoint) -> None:
+        """Read the body, pick a worker, relay its answer. Raises GatewayError."""
+        body = exchange.request.take_all()
+        if body is None:
+            limit = self._options.max_payload_size
+            body = await collect(exchange.request, limit, BodyTooLarge)
+        call = read_call(exchange.head, body)
+        is_stream = call.is_stream and endpoint.may_stream
+        stats = self._stats
+        model = stats.label(call.model, self._router.is_served(call.model))
+        stats.count_request(model, endpoint.name, is_stream)
+        began = monotonic()
+        try:
+            await self._attempt(exchange, endpoint, call, is_stream)
+        except GatewayError as error:
+            stats.count_upstream(error.status, str(error.code))
+            stats.count_error(model, endpoint.name, _error_type(error))
+            raise
+        stats.observe(model, endpoint.name, monotonic() - began)
+
+    async def _attempt(
+        self, exchange: Exchange, endpoint: Endpoint, call: Call, is_stream: bool
+    ) -> None:
+        worker = self._router.pick(call.model)
+        exchange.worker = worker
+        model = call.model or "unknown"
+        worker.requests[model] = worker.requests.get(model, 0) + 1
+        headers = headers_to_worker(exchange.head, exchange.id, worker, len(call.body))
+        request = WorkerRequest(b"POST", endpoint.path.encode(), headers, call.body)
+        worker.load += 1
+        leg: Leg | None = None
+        try:
+            leg, reply = await self._upstream.call(
+                worker, request, worker.http_pool.timeout_secs
+            )
+            self._note_answer(worker, reply.status)
+            if is_stream:
+                await self._relay(exchange, endpoint, worker, leg, reply)
+            else:
+                await self._answer_whole(exchange, worker, leg, reply)
+        except UpstreamTimeout:
+            worker.timeouts += 1
+            raise
+        except UpstreamError:
+            worker.backend_errors += 1
+            raise
+        finally:
+            worker.load -= 1
+            if leg is not None and not leg.is_ended:
+                leg.abort(UpstreamError("the exchange is over"))
+
+    def _note_answer(self, worker: Worker, status: int) -> None:
+        self._stats.count_upstream(status, "")
+        if status == 504:
+            worker.timeouts += 1
+        elif status >= 500:
+            worker.backend_errors += 1
+
+    async def _answer_whole(
+        self, exchange: Exchange, worker: Worker, leg: Leg, reply: ResponseHead
+    ) -> None:
+        """Read the reply to its end first, so that a broken one is a clean error."""
+        body = leg.take_all()
+        limit = self._options.max_payload_size
+        if body is None:
+            body = await self._collect_reply(worker, leg, limit)
+        elif len(body) > limit:
+            raise _too_large(worker, limit)
+        exchange.commit()
+        response = exchange.response
+        headers = headers_to_client(reply, exchange, worker)
+        response.start(ResponseHead(reply.status, headers, len(body)))
+        response.write(body, True)
+
+    async def _collect_reply(self, worker: Worker, leg: Leg, limit: int) -> bytes:
+        """Wait for the rest of a reply. Raises UpstreamError."""
+        try:
+            return await collect(leg, limit, lambda: _too_large(worker, limit))
+        except ReplyBroken as error:
+            raise ReplyCutShort(
+                f"Failed to get response body: {error.cause}",
+                headers=((b"x-smg-routed-worker-id", worker.routed_id),),
+            ) from None
+
+    async def _relay(
+        self,
+        exchange: Exchange,
+        endpoint: Endpoint,
+        worker: Worker,
+        leg: Leg,
+        reply: ResponseHead,
+    ) -> None:
+        """Pass the reply on as it comes."""
+        response = exchange.response
+        exchange.done = self._loop.create_future()
+        exchange.commit()
+        headers = headers_to_client(reply, exchange, worker)
+        response.start(ResponseHead(reply.status, headers, reply.length))
+        content_type = reply.get(b"content-type") or b""
+        is_events = content_type.lower().startswith(_EVENT_STREAM)
+        live = LiveStream(leg, response, endpoint.is_anthropic, monotonic())
+        if is_events:
+            self.keepalives.watch(live)
+        try:
+            leg.join(response)
+            response.flush()
+            await exchange.done
+        except UpstreamError as error:
+            self._end_broken(exchange, endpoint, leg, error, is_events)
+            raise
+        except asyncio.CancelledError:
+            if exchange.verdict is Verdict.DRAINED:
+                stopped = UpstreamError("", "the gateway is shutting down")
+                self._end_broken(exchange, endpoint, leg, stopped, is_events)
+            raise
+        finally:
+            self.keepalives.forget(live)
+
+    def _end_broken(
+        self,
+        exchange: Exchange,
+        endpoint: Endpoint,
+        leg: Leg,
+        error: UpstreamError,
+        is_events: bool,
+    ) -> None:
+        """End a stream whose worker failed so that its client can tell.
+
+        An event stream gets the contract's error event and a clean end, because SDKs
+        show that and only raise on a dropped connection. Anything else is cut.
+        """
+        exchange.error_code = "stream_error"
+        exchange.done = None
+        tail = leg.tail
+        leg.abort(error)
+        if is_events:
+            event = error_event(error.cause, tail, endpoint.is_anthropic)
+            exchange.response.write(event, True)
+        else:
+            exchange.response.abort(error)
+
+
+def _error_type(error: GatewayError) -> str:
+    """The ``error_type`` label of a router error."""
+    if isinstance(error, (ModelNotFound, NoAvailableWorkers)):
+        return "no_workers"
+    if isinstance(error, UpstreamTimeout):
+        return "timeout"
+    return "backend_error" if isinstance(error, UpstreamError) else "internal_error"
+
+
+def _too_large(worker: Worker, limit: int) -> ReplyTooLarge:
+    return ReplyTooLarge(
+        f"Response from worker exceeded {limit} bytes",
+        headers=((b"x-smg-routed-worker-id", worker.routed_id),),
+    )

@@ -1,0 +1,49 @@
+"""Which header fields cross the gateway, in both directions."""
+
+from __future__ import annotations
+
+from smgproxy.core.exchange import Exchange
+from smgproxy.core.message import (
+    FORWARDED_PREFIX,
+    FORWARDED_TO_WORKER,
+    WITHHELD_FROM_CLIENT,
+    Headers,
+    RequestHead,
+    ResponseHead,
+)
+from smgproxy.fleet.worker import Worker
+
+
+def headers_to_worker(
+    head: RequestHead, request_id: bytes, worker: Worker, body_bytes: int
+) -> Headers:
+    """The allow-listed headers, in the client's order, the first value of each.
+
+    A client's unusable ``X-Request-ID`` is replaced by the id the gateway chose. The
+    worker's own key goes along when the client sent no credential.
+    """
+    headers: Headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % body_bytes),
+    ]
+    first = head.first
+    for name, value in head.headers:
+        if name in FORWARDED_TO_WORKER or name.startswith(FORWARDED_PREFIX):
+            if first[name] is not value:
+                continue  # a repetition; the first value is the one that counts
+            if name == b"x-request-id":
+                value = request_id
+            headers.append((name, value))
+    if worker.api_key is not None and b"authorization" not in first:
+        headers.append((b"authorization", b"Bearer " + worker.api_key.encode()))
+    return headers
+
+
+def headers_to_client(
+    reply: ResponseHead, exchange: Exchange, worker: Worker
+) -> Headers:
+    """A worker's headers without what is hop-by-hop or the gateway's to say."""
+    headers = [field for field in reply.headers if field[0] not in WITHHELD_FROM_CLIENT]
+    headers.append((b"x-smg-routed-worker-id", worker.routed_id))
+    headers.append((b"x-request-id", exchange.id))
+    return headers

@@ -1,0 +1,36 @@
+"""What a user may tune about how requests are carried out."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from smgproxy.core.options import flag
+
+
+@dataclasses.dataclass(frozen=True)
+class DispatchOptions:
+    """Bounds on bodies, and what is said during a silent stream."""
+
+    max_payload_size: int = flag(
+        536870912,
+        "--max-payload-size",
+        "Routing Policy",
+        "largest request body in bytes, and largest worker response that is buffered",
+        minimum=1,
+    )
+    sse_keepalive_secs: int = flag(
+        15,
+        "--sse-keepalive-secs",
+        "Routing Policy",
+        "silence of a worker after which an open event stream gets a keep-alive "
+        "comment; 0 = off",
+        minimum=0,
+    )
+    request_id_headers: tuple[str, ...] = flag(
+        (),
+        "--request-id-headers",
+        "Request Handling",
+        "headers read for the request id, in this order (default: x-request-id "
+        "x-correlation-id x-trace-id request-id)",
+        is_list=True,
+    )

@@ -1,0 +1,159 @@
+"""Serve one exchange from head to end: the one place that knows the order.
+
+Route, size from the head, body, call, answer; errors become answers here and nowhere
+else, and whatever happens the exchange is accounted for exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from smgproxy.api.endpoints import ControlRequest, Endpoint, Routes, action_of
+from smgproxy.api.replies import Reply, error_reply
+from smgproxy.core.errors import BodyTooLarge, GatewayError, ShuttingDown
+from smgproxy.core.exchange import Exchange, Phase, Verdict
+from smgproxy.core.flow import collect
+from smgproxy.dispatch.account import Account
+from smgproxy.dispatch.forward import Forwarder
+from smgproxy.dispatch.identity import RequestIds
+from smgproxy.dispatch.options import DispatchOptions
+
+_log = logging.getLogger("smgproxy.serve")
+
+
+class Dispatcher:
+    """Gives every exchange its task, and knows which ones are running."""
+
+    __slots__ = (
+        "_routes",
+        "_forwarder",
+        "_account",
+        "_ids",
+        "_limit",
+        "_loop",
+        "running",
+        "on_idle",
+    )
+
+    def __init__(
+        self,
+        routes: Routes,
+        forwarder: Forwarder,
+        account: Account,
+        options: DispatchOptions,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._routes = routes
+        self._forwarder = forwarder
+        self._account = account
+        self._ids = RequestIds(options.request_id_headers)
+        self._limit = options.max_payload_size
+        self._loop = loop
+        self.running: set[Exchange] = set()
+        # Called whenever the last running exchange has ended.
+        self.on_idle: Callable[[], None] | None = None
+
+    def on_exchange(self, exchange: Exchange) -> None:
+        """A request's head came in."""
+        exchange.task = self._loop.create_task(self._serve(exchange))
+
+    def cancel_all(self, verdict: Verdict) -> None:
+        """End every running exchange."""
+        for exchange in list(self.running):
+            exchange.cancel(verdict)
+
+    async def _serve(self, exchange: Exchange) -> None:
+        head = exchange.head
+        exchange.id = self._ids.choose(head)
+        route, params = self._routes.match(head.path)
+        if route is not None:
+            exchange.path = route.template
+        self.running.add(exchange)
+        self._account.opened(exchange)
+        try:
+            if head.content_length is not None and head.content_length > self._limit:
+                # Decided from the head, on every path, before 100 Continue.
+                raise BodyTooLarge()
+            action = action_of(route, head)
+            if isinstance(action, Endpoint):
+                await self._forwarder.forward(exchange, action)
+            else:
+                body = await collect(exchange.request, self._limit, BodyTooLarge)
+                request = ControlRequest(head, params, body, exchange.id)
+                send_reply(exchange, await action(request))
+        except GatewayError as error:
+            self._answer_error(exchange, error)
+        except asyncio.CancelledError:
+            if exchange.verdict is None:
+                raise
+            if exchange.verdict is Verdict.DRAINED:
+                self._answer_error(exchange, ShuttingDown())
+        except Exception:  # the last line of defence: a bug must not go unanswered
+            _log.exception("request failed inside the gateway")
+            self._answer_error(exchange, GatewayError("Internal error"))
+        finally:
+            self._account.finished(exchange)
+            exchange.task = None
+            self.running.discard(exchange)
+            if not self.running and self.on_idle is not None:
+                self.on_idle()
+
+    def _answer_error(self, exchange: Exchange, error: GatewayError) -> None:
+        if exchange.phase == Phase.DONE:
+            return
+        if exchange.phase == Phase.COMMITTED:
+            # A stream whose end forward.py has not written yet: nothing but a cut
+            # tells its client that the body is not whole.
+            exchange.done = None
+            exchange.response.abort(error)
+            return
+        exchange.error_code = str(error.code)
+        is_anthropic = exchange.path.startswith("/v1/messages")
+        send_reply(exchange, error_reply(error, is_anthropic))
+
+
+def send_reply(exchange: Exchange, reply: Reply) -> None:
+    """Send an answer of the gateway's own, with its request id."""
+    head = reply.head()
+    if exchange.id:
+        head.headers.append((b"x-request-id", exchange.id))
+    exchange.commit()
+    exchange.response.start(head)
+    exchange.response.write(reply.body, True)
+
+
+class SideDispatcher:
+    """Serves the probe and metrics listeners: few routes, bare 404 and 405.
+
+    Nothing of it is counted, logged or given an id, so that probes and scrapes leave
+    no trace in what they look at.
+    """
+
+    __slots__ = ("_routes", "_loop", "_tasks")
+
+    def __init__(self, routes: Routes, loop: asyncio.AbstractEventLoop) -> None:
+        self._routes = routes
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def on_exchange(self, exchange: Exchange) -> None:
+        """A request's head came in."""
+        task = exchange.task = self._loop.create_task(self._serve(exchange))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, exchange: Exchange) -> None:
+        try:
+            route, params = self._routes.match(exchange.head.path)
+            action = action_of(route, exchange.head)
+            assert not isinstance(action, Endpoint)
+            reply = await action(ControlRequest(exchange.head, params, b"", b""))
+        except GatewayError as error:
+            reply = Reply(error.status, b"")
+        except asyncio.CancelledError:
+            if exchange.verdict is None:
+                raise
+            return
+        send_reply(exchange, reply)

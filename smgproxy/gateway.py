@@ -1,0 +1,322 @@
+"""The composition root: builds the rooms, hands each what it needs, starts and stops.
+
+Nothing here decides anything about a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Coroutine, MutableMapping
+from typing import Any
+
+import uvloop
+
+from smgproxy import __version__
+from smgproxy.api.endpoints import INFERENCE, Routes
+from smgproxy.banner import Facts, banner
+from smgproxy.control.metrics import metrics_routes
+from smgproxy.control.routes import add_control_routes, probe_routes
+from smgproxy.core.clock import Sweeper, monotonic
+from smgproxy.dispatch.account import Account
+from smgproxy.dispatch.forward import Forwarder
+from smgproxy.dispatch.keepalive import KeepAlives
+from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
+from smgproxy.downstream.listener import Listener, bind
+from smgproxy.drain import Drain
+from smgproxy.fleet.fleet import Fleet
+from smgproxy.fleet.registry import Registry
+from smgproxy.probes import ProbeThread
+from smgproxy.routing.router import Router
+from smgproxy.settings import Settings
+from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
+from smgproxy.system.limits import raise_open_files_limit
+from smgproxy.system.notify import Notifier, watchdog_interval_secs
+from smgproxy.system.sockets import PassedSocketError, listen_fds
+from smgproxy.telemetry.logs import LogStream, set_up_logs
+from smgproxy.telemetry.metrics import Exposition, Sources
+from smgproxy.telemetry.requestlog import RequestLog
+from smgproxy.telemetry.stats import (
+    DURATION_BOUNDS,
+    HttpStats,
+    LoopStats,
+    RouterStats,
+)
+from smgproxy.upstream.pool import Upstream
+
+_log = logging.getLogger("smgproxy.gateway")
+KEEPALIVE_SWEEP_SECS = 0.25
+LOG_FLUSH_SECS = 0.5
+LOOP_TICK_SECS = 0.1
+# The name of the socket that systemd may pass for metrics; any other is for clients.
+METRICS_SOCKET = "metrics"
+
+
+class StartError(Exception):
+    """The gateway cannot start; the text is one line that names the remedy."""
+
+
+def run(settings: Settings, environ: MutableMapping[str, str]) -> int:
+    """Serve until told to stop; the exit status.
+
+    0 after SIGTERM, 130 after SIGINT, 1 when it could not start.
+    """
+    raise_open_files_limit()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            return runner.run(_serve(settings, environ))
+        except (StartError, PassedSocketError, SimulatedWorkersError) as error:
+            print(f"smg launch: {error}", file=sys.stderr)
+            return 1
+
+
+async def _serve(settings: Settings, environ: MutableMapping[str, str]) -> int:
+    gateway = Gateway(settings, environ)
+    try:
+        await gateway.start()
+        return await gateway.serve()
+    finally:
+        await gateway.close()
+
+
+class Gateway:
+    """Every room of one process, wired together."""
+
+    def __init__(self, settings: Settings, environ: MutableMapping[str, str]) -> None:
+        self._settings = settings
+        self._notifier = Notifier.from_environ(environ)
+        self._watchdog_secs = watchdog_interval_secs(environ)
+        self._passed = listen_fds(environ)
+        self._loop = loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._sweepers: list[Sweeper] = []
+        self._simulated: SimulatedWorkers | None = None
+        self._probes: ProbeThread | None = None
+        self._drain: Drain | None = None
+        self._stopped: asyncio.Future[int] = loop.create_future()
+
+        self.registry = Registry()
+        self.upstream = Upstream(loop)
+        telemetry = settings.telemetry
+        bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
+        self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
+        self.loop_stats = LoopStats(LOOP_TICK_SECS)
+        self._log_stream = LogStream(telemetry.log_dir)
+        self.request_log = RequestLog(
+            telemetry.log_level, telemetry.log_json, self._log_stream
+        )
+        self.fleet = Fleet(
+            self.registry,
+            settings.fleet,
+            self.upstream.fetch,
+            self._spawn,
+            self.upstream.forget,
+            sleep=asyncio.sleep,
+            http_pool=settings.upstream.http_pool(),
+        )
+        self._forwarder = Forwarder(
+            Router(self.registry, settings.routing),
+            self.upstream,
+            settings.dispatch,
+            self.router_stats,
+            loop,
+        )
+        self.dispatcher = Dispatcher(
+            self._routes(),
+            self._forwarder,
+            Account(self.http, self.request_log),
+            settings.dispatch,
+            loop,
+        )
+        self.listener = Listener(
+            settings.clients, settings.heads, self.dispatcher.on_exchange
+        )
+        side = SideDispatcher(metrics_routes(self._exposition().render), loop)
+        self._metrics = Listener(settings.clients, settings.heads, side.on_exchange)
+
+    @property
+    def keepalives(self) -> KeepAlives:
+        """The event streams that are being relayed."""
+        return self._forwarder.keepalives
+
+    # -- life ------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen, and begin to register workers. Raises StartError."""
+        settings = self._settings
+        set_up_logs(settings.telemetry, self._log_stream)
+        for notice in settings.notices:
+            _log.warning("%s", notice)
+        clients, metrics = self._sockets()
+        urls = settings.server.worker_urls
+        if settings.simulated is not None:
+            self._simulated = SimulatedWorkers(settings.simulated)
+            simulated = tuple(await self._simulated.start())
+            urls = (*urls, *simulated)
+        else:
+            simulated = ()
+        await self._metrics.start([metrics])
+        await self.listener.start(clients)
+        self.fleet.start(urls, None)
+        self._start_sweepers()
+        self._start_probes()
+        passed = tuple(_address(sock) for sock in clients) if self._passed else ()
+        text = banner(settings, Facts(simulated, passed), is_coloured=_is_terminal())
+        print(text, end="", flush=True)
+        self._notifier.ready()
+        self._notifier.status("serving")
+        # What exists now stays: the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+
+    async def serve(self) -> int:
+        """Run until a signal has been obeyed; the exit status."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self.stop, number)
+        return await self._stopped
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Begin to drain; called again, end at once."""
+        if self._drain is not None:
+            self._drain.hurry()
+            return
+        _log.info(
+            "Received %s signal, starting graceful shutdown",
+            "interrupt" if number == signal.SIGINT else "terminate",
+        )
+        server = self._settings.server
+        self._drain = Drain(
+            self.dispatcher,
+            self.listener,
+            server.shutdown_grace_period_secs,
+            has_readiness_consumer=server.health_check_port is not None,
+        )
+        self._notifier.stopping()
+        self._notifier.status("draining")
+        self._spawn(self._stop(self._drain, 130 if number == signal.SIGINT else 0))
+
+    async def _stop(self, drain: Drain, status: int) -> None:
+        try:
+            await drain.run()
+        finally:
+            if not self._stopped.done():
+                self._stopped.set_result(status)
+
+    async def close(self) -> None:
+        """Let go of everything; safe whatever was started."""
+        for sweeper in self._sweepers:
+            sweeper.close()
+        self.fleet.close()
+        self.listener.close()
+        self._metrics.close()
+        self.upstream.close()
+        if self._probes is not None:
+            self._probes.stop()
+        if self._simulated is not None:
+            await self._simulated.stop()
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.request_log.flush()
+        self._log_stream.close()
+        self._notifier.close()
+
+    # -- wiring ----------------------------------------------------------------------
+
+    def _routes(self) -> Routes:
+        routes = Routes()
+        for endpoint in INFERENCE:
+            routes.add("POST", endpoint.path, endpoint)
+        add_control_routes(routes, self.fleet, self.upstream.fetch, self._is_draining)
+        return routes
+
+    def _is_draining(self) -> bool:
+        return self._drain is not None
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _sockets(self) -> tuple[list[socket.socket], socket.socket]:
+        """Client and metrics sockets: those systemd passed, else bound here."""
+        settings = self._settings
+        clients = [one.sock for one in self._passed if one.name != METRICS_SOCKET]
+        metrics = [one.sock for one in self._passed if one.name == METRICS_SOCKET]
+        server, telemetry = settings.server, settings.telemetry
+        if not clients:
+            clients = [_bound("--port", server.host, server.port, server.reuse_port)]
+        if not metrics:
+            host = telemetry.prometheus_host or (
+                "::" if ":" in server.host else "0.0.0.0"
+            )
+            metrics = [_bound("--prometheus-port", host, telemetry.prometheus_port)]
+        return clients, metrics[0]
+
+    def _start_probes(self) -> None:
+        server = self._settings.server
+        if server.health_check_port is not None:
+            sock = _bound("--health-check-port", server.host, server.health_check_port)
+            routes = probe_routes(self.registry, self._is_draining)
+            self._probes = ProbeThread(sock, routes)
+            self._probes.start()
+
+    def _start_sweepers(self) -> None:
+        later = self._loop.call_later
+        keepalives = self._forwarder.keepalives
+        self._sweepers = [
+            Sweeper(later, KEEPALIVE_SWEEP_SECS, keepalives.sweep),
+            Sweeper(later, LOG_FLUSH_SECS, lambda now: self.request_log.flush()),
+            Sweeper(later, LOOP_TICK_SECS, self.loop_stats.tick),
+        ]
+        if self._watchdog_secs is not None:
+            beat = Sweeper(
+                later, self._watchdog_secs, lambda now: self._notifier.watchdog()
+            )
+            self._sweepers.append(beat)
+
+    def _exposition(self) -> Exposition:
+        sources = Sources(
+            self.http,
+            self.router_stats,
+            self.loop_stats,
+            self.listener,
+            self.registry.all,
+            self._ages,
+            self.upstream.counts,
+            lambda: self.upstream.resends,
+        )
+        return Exposition(sources, __version__)
+
+    def _ages(self) -> list[float]:
+        now = monotonic()
+        return [now - exchange.opened_at for exchange in self.dispatcher.running]
+
+
+def _bound(flag: str, host: str, port: int, reuse_port: bool = False) -> socket.socket:
+    """A listening socket's address taken, or the reason why not."""
+    try:
+        return bind(host, port, reuse_port)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StartError(
+            f"{flag}: cannot listen on {host}:{port}: {why}; choose another with {flag}"
+        ) from None
+
+
+def _address(sock: socket.socket) -> str:
+    name = sock.getsockname()
+    if not isinstance(name, tuple):
+        return f"unix:{name}"
+    host = f"[{name[0]}]" if ":" in name[0] else name[0]
+    return f"http://{host}:{name[1]}"
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()

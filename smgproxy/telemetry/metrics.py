@@ -1,0 +1,261 @@
+"""GET /metrics: the plain counters, in Prometheus' text form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.process_collector import ProcessCollector
+
+from smgproxy.telemetry.stats import Histogram, HttpStats, LoopStats, RouterStats
+from smgproxy.telemetry.worker_metrics import WorkerLike, worker_families
+
+_AGE_BOUNDS = (30, 60, 180, 300, 600, 1200, 3600, 7200, 14400, 28800, 86400)
+_ROUTED = ["router_type", "backend_type", "connection_mode", "model", "endpoint"]
+_HTTP = ("http", "regular", "http")
+
+
+class ClientSide(Protocol):
+    """The listener, as far as it is counted."""
+
+    @property
+    def open_connections(self) -> int:
+        """Connections at this moment."""
+
+    accepted: int
+    turned_away: int
+    malformed: dict[int, int]
+
+
+class Sources:
+    """Where the numbers stand; every member is read when somebody scrapes."""
+
+    __slots__ = (
+        "http",
+        "router",
+        "loop",
+        "clients",
+        "workers",
+        "ages",
+        "pools",
+        "sends",
+    )
+
+    def __init__(
+        self,
+        http: HttpStats,
+        router: RouterStats,
+        loop: LoopStats,
+        clients: ClientSide,
+        workers: Callable[[], Iterable[WorkerLike]],
+        ages: Callable[[], Iterable[float]],
+        pools: Callable[[], dict[str, tuple[int, int]]],
+        sends: Callable[[], int],
+    ) -> None:
+        self.http = http
+        self.router = router
+        self.loop = loop
+        self.clients = clients
+        self.workers = workers
+        self.ages = ages  # seconds since each running request arrived
+        self.pools = pools  # idle and busy connections by worker URL
+        self.sends = sends  # requests sent a second time
+
+
+class Exposition:
+    """A registry of our own, so that nothing but the gateway's numbers is in it."""
+
+    __slots__ = ("_registry", "_sources", "_version")
+
+    def __init__(self, sources: Sources, version: str) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._sources = sources
+        self._version = version
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def render(self) -> bytes:
+        """The page."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """prometheus-client's question."""
+        yield _gauge(
+            "smg_build_info",
+            "The version that runs",
+            ["version"],
+            [((self._version,), 1)],
+        )
+        yield from self._http()
+        yield from self._clients()
+        yield from self._router()
+        yield from worker_families(list(self._sources.workers()))
+        yield from self._loop()
+
+    def _http(self) -> Iterator[Metric]:
+        http = self._sources.http
+        yield _counter(
+            "smg_http_requests",
+            "Requests received",
+            ["method", "path"],
+            http.requests.items(),
+        )
+        yield _counter(
+            "smg_http_responses",
+            "Responses sent completely",
+            ["path", "status_code", "error_code"],
+            http.responses.items(),
+        )
+        yield _histogram(
+            "smg_http_request_duration_seconds",
+            "Arrival until response head",
+            ["method", "path"],
+            http.durations.items(),
+        )
+        yield _gauge(
+            "smg_http_connections_active",
+            "Requests in flight",
+            [],
+            [((), http.in_flight)],
+        )
+        yield self._in_flight_ages()
+
+    def _in_flight_ages(self) -> Metric:
+        bounds = (0, *_AGE_BOUNDS)
+        counts = [0] * len(bounds)
+        for age in self._sources.ages():
+            at = sum(1 for bound in _AGE_BOUNDS if age > bound)
+            counts[at] += 1
+        edges = [*map(str, bounds), "+Inf"]
+        rows = [((edges[i], edges[i + 1]), count) for i, count in enumerate(counts)]
+        return _gauge(
+            "smg_http_inflight_request_age_count",
+            "Requests in flight by age in seconds",
+            ["gt", "le"],
+            rows,
+        )
+
+    def _clients(self) -> Iterator[Metric]:
+        clients = self._sources.clients
+        yield _gauge(
+            "smg_client_connections_open",
+            "Client connections open",
+            [],
+            [((), clients.open_connections)],
+        )
+        yield _counter(
+            "smg_client_connections",
+            "Client connections accepted",
+            [],
+            [((), clients.accepted)],
+        )
+        yield _counter(
+            "smg_client_connections_refused",
+            "Client connections closed on arrival: --max-connections",
+            [],
+            [((), clients.turned_away)],
+        )
+        yield _counter(
+            "smg_client_malformed",
+            "Requests refused by their framing",
+            ["status_code"],
+            [((status,), count) for status, count in clients.malformed.items()],
+        )
+
+    def _router(self) -> Iterator[Metric]:
+        router = self._sources.router
+        yield _counter(
+            "smg_router_requests",
+            "Requests routed",
+            [*_ROUTED, "streaming"],
+            [
+                ((*_HTTP, model, endpoint, str(is_stream).lower()), count)
+                for (model, endpoint, is_stream), count in router.requests.items()
+            ],
+        )
+        yield _counter(
+            "smg_router_request_errors",
+            "Routed requests that failed",
+            [*_ROUTED, "error_type"],
+            [((*_HTTP, *key), count) for key, count in router.errors.items()],
+        )
+        yield _histogram(
+            "smg_router_request_duration_seconds",
+            "Time of routed requests that did not fail",
+            _ROUTED,
+            [((*_HTTP, *key), found) for key, found in router.durations.items()],
+        )
+        yield _counter(
+            "smg_router_upstream_responses",
+            "Answers of workers, one for each attempt",
+            ["router_type", "status_code", "error_code"],
+            [(("http", *key), count) for key, count in router.upstream.items()],
+        )
+        yield _counter(
+            "smg_router_upstream_send_retries",
+            "Requests sent again because their connection died unanswered",
+            ["router_type"],
+            [(("http",), self._sources.sends())],
+        )
+        pools = self._sources.pools().items()
+        yield _gauge(
+            "smg_upstream_connections",
+            "Connections to workers",
+            ["worker", "state"],
+            [
+                row
+                for url, (idle, busy) in pools
+                for row in (((url, "idle"), idle), ((url, "busy"), busy))
+            ],
+        )
+
+    def _loop(self) -> Iterator[Metric]:
+        loop = self._sources.loop
+        yield _histogram(
+            "smg_event_loop_delay_seconds",
+            "Lateness of a 100 ms tick of the event loop",
+            [],
+            [((), loop.delays)],
+        )
+        yield _counter(
+            "smg_event_loop_stalls",
+            "Ticks more than 5 ms late",
+            [],
+            [((), loop.stalls)],
+        )
+
+
+Rows = Iterable[tuple[tuple[Any, ...], float]]
+
+
+def _gauge(name: str, help_text: str, labels: list[str], rows: Rows) -> Metric:
+    family = GaugeMetricFamily(name, help_text, labels=labels)
+    for key, value in rows:
+        family.add_metric([str(one) for one in key], value)
+    return family
+
+
+def _counter(name: str, help_text: str, labels: list[str], rows: Rows) -> Metric:
+    family = CounterMetricFamily(name, help_text, labels=labels)
+    for key, value in list(rows):
+        family.add_metric([str(one) for one in key], value)
+    return family
+
+
+def _histogram(
+    name: str,
+    help_text: str,
+    labels: list[str],
+    rows: Iterable[tuple[tuple[Any, ...], Histogram]],
+) -> Metric:
+    family = HistogramMetricFamily(name, help_text, labels=labels)
+    for key, found in list(rows):
+        family.add_metric([str(one) for one in key], found.cumulative(), found.total)
+    return family

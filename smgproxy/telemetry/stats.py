@@ -1,0 +1,160 @@
+"""Plain-int counters that the hot path raises; they become metrics at scrape time."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+
+# Seconds; the contract's buckets of every duration histogram.
+DURATION_BOUNDS = (
+    *(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0),
+    *(30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 480.0, 900.0, 1200.0),
+    *(1800.0, 2700.0, 3600.0, 5400.0, 7200.0),
+)
+LOOP_BOUNDS = (0.0, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+METHODS = frozenset(("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"))
+# Later than this and a turn of the event loop counts as a stall (contract, layer 0).
+STALL_SECS = 0.005
+# Distinct model labels; what comes beyond shares one.
+MAX_MODELS = 1024
+
+
+class Histogram:
+    """Counts by bucket; the last bucket is beyond every bound."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one value; a bound belongs to the bucket below it."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Prometheus' form: how many were at most each bound."""
+        buckets: list[tuple[str, float]] = []
+        seen = 0
+        for bound, count in zip(self.bounds, self.counts):
+            seen += count
+            buckets.append((f"{bound:g}", seen))
+        buckets.append(("+Inf", seen + self.counts[-1]))
+        return buckets
+
+
+class HttpStats:
+    """What clients asked and what they were answered.
+
+    Paths are route templates or "other", methods the contract's or "OTHER", so no
+    client chooses a label.
+    """
+
+    __slots__ = ("in_flight", "requests", "responses", "durations", "_bounds")
+
+    def __init__(self, bounds: tuple[float, ...] = DURATION_BOUNDS) -> None:
+        self.in_flight = 0
+        self.requests: dict[tuple[str, str], int] = {}  # method, path
+        self.responses: dict[tuple[str, int, str], int] = {}  # path, status, code
+        self.durations: dict[tuple[str, str], Histogram] = {}  # method, path
+        self._bounds = bounds
+
+    def count_request(self, method: str, path: str) -> None:
+        """A request arrived."""
+        key = (method if method in METHODS else "OTHER", path)
+        self.requests[key] = self.requests.get(key, 0) + 1
+
+    def count_response(self, path: str, status: int, error_code: str) -> None:
+        """A response is out, or its client gone."""
+        key = (path, status, error_code)
+        self.responses[key] = self.responses.get(key, 0) + 1
+
+    def observe_head(self, method: str, path: str, secs: float) -> None:
+        """How long a request waited for its response head."""
+        key = (method if method in METHODS else "OTHER", path)
+        histogram = self.durations.get(key)
+        if histogram is None:
+            histogram = self.durations[key] = Histogram(self._bounds)
+        histogram.observe(secs)
+
+
+class RouterStats:
+    """What was routed to HTTP workers, by model and endpoint.
+
+    A model's label is its name if some worker serves it, "unknown" when the request
+    named none, and "other" for the rest, because clients choose those.
+    """
+
+    __slots__ = (
+        "requests",
+        "errors",
+        "upstream",
+        "durations",
+        "_labels",
+        "_bounds",
+    )
+
+    def __init__(self, bounds: tuple[float, ...] = DURATION_BOUNDS) -> None:
+        self.requests: dict[tuple[str, str, bool], int] = {}
+        self.errors: dict[tuple[str, str, str], int] = {}
+        self.upstream: dict[tuple[int, str], int] = {}
+        self.durations: dict[tuple[str, str], Histogram] = {}
+        self._labels: set[str] = set()
+        self._bounds = bounds
+
+    def label(self, model: str | None, is_served: bool) -> str:
+        """The label a model is counted under."""
+        if not model or model == "unknown":
+            return "unknown"
+        labels = self._labels
+        if model in labels:
+            return model
+        if is_served and len(labels) < MAX_MODELS:
+            labels.add(model)
+            return model
+        return "other"
+
+    def count_request(self, model: str, endpoint: str, is_stream: bool) -> None:
+        """A request was routed, or could not be."""
+        key = (model, endpoint, is_stream)
+        self.requests[key] = self.requests.get(key, 0) + 1
+
+    def count_error(self, model: str, endpoint: str, error_type: str) -> None:
+        """A routed request failed."""
+        key = (model, endpoint, error_type)
+        self.errors[key] = self.errors.get(key, 0) + 1
+
+    def count_upstream(self, status: int, error_code: str) -> None:
+        """An attempt was answered, by a worker or by an error of ours."""
+        key = (status, error_code)
+        self.upstream[key] = self.upstream.get(key, 0) + 1
+
+    def observe(self, model: str, endpoint: str, secs: float) -> None:
+        """How long a request that did not fail was in the router's hands."""
+        key = (model, endpoint)
+        histogram = self.durations.get(key)
+        if histogram is None:
+            histogram = self.durations[key] = Histogram(self._bounds)
+        histogram.observe(secs)
+
+
+class LoopStats:
+    """How late the event loop is: the lateness of a regular tick (ruling 31)."""
+
+    __slots__ = ("delays", "stalls", "_period", "_expected")
+
+    def __init__(self, period_secs: float) -> None:
+        self.delays = Histogram(LOOP_BOUNDS)
+        self.stalls = 0
+        self._period = period_secs
+        self._expected = time.monotonic() + period_secs
+
+    def tick(self, now: float) -> None:
+        """The tick came; uvloop's timers count whole milliseconds."""
+        late = max(0.0, now - self._expected)
+        self._expected = now + self._period
+        self.delays.observe(late)
+        if late > STALL_SECS:
+            self.stalls += 1

@@ -1,0 +1,136 @@
+"""A real gateway and scripted workers in one loop, and the proof that nothing is left.
+
+A test is a coroutine that gets a ``Stage``; ``play`` runs it on uvloop, with a
+deadline, and afterwards asserts that no task, connection, exchange or worker load
+remains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvloop
+
+from smgproxy.fleet.worker import HttpPoolSettings, Worker, WorkerState
+from smgproxy.gateway import Gateway
+from smgproxy.server_options import ServerOptions
+from smgproxy.settings import Settings
+from smgproxy.telemetry.options import TelemetryOptions
+from tests.fakes.client import Client
+from tests.fakes.worker import FakeWorker, Script, say_ok
+
+DEADLINE_SECS = 20.0
+
+
+async def eventually(is_true: Callable[[], object], secs: float = 5.0) -> None:
+    """Wait for a fact, until a deadline."""
+    async with asyncio.timeout(secs):
+        while not is_true():
+            await asyncio.sleep(0.002)
+
+
+class Stage:
+    """What a test plays on."""
+
+    def __init__(self, gateway: Gateway, workers: list[FakeWorker], port: int) -> None:
+        self.gateway = gateway
+        self.workers = workers
+        self.port = port
+
+    @property
+    def worker(self) -> FakeWorker:
+        """The first worker."""
+        return self.workers[0]
+
+    @property
+    def records(self) -> list[Worker]:
+        """The gateway's own records of the workers."""
+        return self.gateway.registry.all()
+
+    async def client(self, receive_buffer: int = 0) -> Client:
+        """A new raw connection to the gateway."""
+        return await Client.connect(self.port, receive_buffer)
+
+    def responses(
+        self, path: str = "/v1/chat/completions"
+    ) -> dict[tuple[int, str], int]:
+        """How often each (status, error code) was counted for a path."""
+        return {
+            (status, code): count
+            for (label, status, code), count in self.gateway.http.responses.items()
+            if label == path
+        }
+
+    def register(self, fake: FakeWorker, pool: HttpPoolSettings) -> Worker:
+        """Put a worker into service without probes, which tests of their own have."""
+        worker = Worker(f"id-{fake.port}", fake.url, http_pool=pool)
+        worker.models = [{"id": fake.model}]
+        worker.state = WorkerState.READY
+        self.gateway.registry.add(worker)
+        return worker
+
+
+def settings(**rooms: Any) -> Settings:
+    """Settings of a gateway on ports the kernel chooses, quiet, without probes."""
+    values: dict[str, Any] = {
+        "server": ServerOptions(host="127.0.0.1", port=0, shutdown_grace_period_secs=2),
+        "telemetry": TelemetryOptions(
+            prometheus_host="127.0.0.1", prometheus_port=0, log_level="off"
+        ),
+    }
+    for name, changes in rooms.items():
+        default = values.get(name, getattr(Settings, name))
+        values[name] = dataclasses.replace(default, **changes)
+    made = object.__new__(Settings)
+    for field in dataclasses.fields(Settings):
+        # Two ports of 0 are the kernel's to tell apart; no check of ours applies.
+        object.__setattr__(made, field.name, values.get(field.name, field.default))
+    return made
+
+
+def play(
+    scene: Callable[[Stage], Awaitable[None]],
+    *scripts: Script,
+    **rooms: Any,
+) -> None:
+    """Run a scene with one worker for each script (one that works, if none is given).
+
+    Keyword arguments change settings by room: ``clients={"idle_...": 1}``.
+    """
+
+    async def run() -> None:
+        workers = [FakeWorker(script) for script in scripts or (say_ok,)]
+        for worker in workers:
+            await worker.start()
+        chosen = settings(**rooms)
+        gateway = Gateway(chosen, {})
+        try:
+            await gateway.start()
+            stage = Stage(gateway, workers, gateway.listener.ports()[0])
+            for worker in workers:
+                stage.register(worker, chosen.upstream.http_pool())
+            await asyncio.wait_for(scene(stage), DEADLINE_SECS)
+            await nothing_left(stage)
+        finally:
+            await gateway.close()
+            for worker in workers:
+                await worker.stop()
+        await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+
+    uvloop.run(run())
+
+
+async def nothing_left(stage: Stage) -> None:
+    """Every exchange is over and gave back what it held."""
+    gateway = stage.gateway
+    await eventually(lambda: not gateway.dispatcher.running)
+    await eventually(lambda: gateway.http.in_flight == 0)
+    for record in stage.records:
+        assert record.load == 0
+    await eventually(
+        lambda: all(busy == 0 for _, busy in gateway.upstream.counts().values())
+    )
+    assert len(gateway.keepalives) == 0
