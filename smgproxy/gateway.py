@@ -11,7 +11,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from typing import Any
 
 import uvloop
@@ -97,6 +97,7 @@ class Gateway:
         self._simulated: SimulatedWorkers | None = None
         self._probes: ProbeThread | None = None
         self._drain: Drain | None = None
+        self._undo_logs: Callable[[], None] | None = None
         self._stopped: asyncio.Future[int] = loop.create_future()
 
         self.registry = Registry()
@@ -148,7 +149,7 @@ class Gateway:
     async def start(self) -> None:
         """Listen, and begin to register workers. Raises StartError."""
         settings = self._settings
-        set_up_logs(settings.telemetry, self._log_stream)
+        self._undo_logs = set_up_logs(settings.telemetry, self._log_stream)
         for notice in settings.notices:
             _log.warning("%s", notice)
         clients, metrics = self._sockets()
@@ -223,6 +224,8 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.request_log.flush()
+        if self._undo_logs is not None:
+            self._undo_logs()
         self._log_stream.close()
         self._notifier.close()
 

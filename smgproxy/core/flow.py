@@ -205,7 +205,8 @@ class Source:
             self._backlog = deque()
         self._backlog.append((data, end))
         self._backlog_bytes += size
-        self._match_transport()
+        if self._holds != Hold.NO_SINK or self._backlog_bytes >= BACKLOG_BYTES:
+            self._match_transport()
 
     def _drain(self) -> None:
         self._is_draining = True

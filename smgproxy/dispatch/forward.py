@@ -55,55 +55,60 @@ class Forwarder:
         self.keepalives = KeepAlives(options.sse_keepalive_secs)
 
     async def forward(self, exchange: Exchange, endpoint: Endpoint) -> None:
-        """Read the body, pick a worker, relay its answer. Raises GatewayError."""
+        """Read the body, pick a worker, relay its answer. Raises GatewayError.
+
+        One coroutine for the whole usual story: each more of them costs every request.
+        """
         body = exchange.request.take_all()
         if body is None:
             limit = self._options.max_payload_size
             body = await collect(exchange.request, limit, BodyTooLarge)
         call = read_call(exchange.head, body)
         is_stream = call.is_stream and endpoint.may_stream
-        stats = self._stats
-        model = stats.label(call.model, self._router.is_served(call.model))
-        stats.count_request(model, endpoint.name, is_stream)
+        model = self._count_request(call, endpoint, is_stream)
         began = monotonic()
-        try:
-            await self._attempt(exchange, endpoint, call, is_stream)
-        except GatewayError as error:
-            stats.count_upstream(error.status, str(error.code))
-            stats.count_error(model, endpoint.name, _error_type(error))
-            raise
-        stats.observe(model, endpoint.name, monotonic() - began)
-
-    async def _attempt(
-        self, exchange: Exchange, endpoint: Endpoint, call: Call, is_stream: bool
-    ) -> None:
-        worker = self._router.pick(call.model)
-        exchange.worker = worker
-        model = call.model or "unknown"
-        worker.requests[model] = worker.requests.get(model, 0) + 1
-        headers = headers_to_worker(exchange.head, exchange.id, worker, len(call.body))
-        request = WorkerRequest(b"POST", endpoint.path.encode(), headers, call.body)
-        worker.load += 1
+        worker: Worker | None = None
         leg: Leg | None = None
         try:
+            worker = exchange.worker = self._router.pick(call.model)
+            worker.load += 1
             leg, reply = await self._upstream.call(
-                worker, request, worker.http_pool.timeout_secs
+                worker,
+                self._request(exchange, endpoint, call, worker),
+                worker.http_pool.timeout_secs,
             )
             self._note_answer(worker, reply.status)
             if is_stream:
                 await self._relay(exchange, endpoint, worker, leg, reply)
             else:
-                await self._answer_whole(exchange, worker, leg, reply)
-        except UpstreamTimeout:
-            worker.timeouts += 1
-            raise
-        except UpstreamError:
-            worker.backend_errors += 1
+                whole = leg.take_all()
+                if whole is None:
+                    whole = await self._collect_reply(worker, leg)
+                self._answer_whole(exchange, worker, reply, whole)
+        except GatewayError as error:
+            self._note_error(error, worker, model, endpoint)
             raise
         finally:
-            worker.load -= 1
+            if worker is not None:
+                worker.load -= 1
             if leg is not None and not leg.is_ended:
                 leg.abort(UpstreamError("the exchange is over"))
+        self._stats.observe(model, endpoint.name, monotonic() - began)
+
+    def _count_request(self, call: Call, endpoint: Endpoint, is_stream: bool) -> str:
+        """Count a request that is to be routed; the label of its model."""
+        stats = self._stats
+        model = stats.label(call.model, self._router.is_served(call.model))
+        stats.count_request(model, endpoint.name, is_stream)
+        return model
+
+    def _request(
+        self, exchange: Exchange, endpoint: Endpoint, call: Call, worker: Worker
+    ) -> WorkerRequest:
+        model = call.model or "unknown"
+        worker.requests[model] = worker.requests.get(model, 0) + 1
+        headers = headers_to_worker(exchange.head, exchange.id, worker, len(call.body))
+        return WorkerRequest(b"POST", endpoint.path.encode(), headers, call.body)
 
     def _note_answer(self, worker: Worker, status: int) -> None:
         self._stats.count_upstream(status, "")
@@ -112,15 +117,27 @@ class Forwarder:
         elif status >= 500:
             worker.backend_errors += 1
 
-    async def _answer_whole(
-        self, exchange: Exchange, worker: Worker, leg: Leg, reply: ResponseHead
+    def _note_error(
+        self,
+        error: GatewayError,
+        worker: Worker | None,
+        model: str,
+        endpoint: Endpoint,
     ) -> None:
-        """Read the reply to its end first, so that a broken one is a clean error."""
-        body = leg.take_all()
+        self._stats.count_upstream(error.status, str(error.code))
+        self._stats.count_error(model, endpoint.name, _error_type(error))
+        if worker is not None:
+            if isinstance(error, UpstreamTimeout):
+                worker.timeouts += 1
+            elif isinstance(error, UpstreamError):
+                worker.backend_errors += 1
+
+    def _answer_whole(
+        self, exchange: Exchange, worker: Worker, reply: ResponseHead, body: bytes
+    ) -> None:
+        """Relay a reply that was read to its end, so that a broken one is an error."""
         limit = self._options.max_payload_size
-        if body is None:
-            body = await self._collect_reply(worker, leg, limit)
-        elif len(body) > limit:
+        if len(body) > limit:
             raise _too_large(worker, limit)
         exchange.commit()
         response = exchange.response
@@ -128,8 +145,9 @@ class Forwarder:
         response.start(ResponseHead(reply.status, headers, len(body)))
         response.write(body, True)
 
-    async def _collect_reply(self, worker: Worker, leg: Leg, limit: int) -> bytes:
+    async def _collect_reply(self, worker: Worker, leg: Leg) -> bytes:
         """Wait for the rest of a reply. Raises UpstreamError."""
+        limit = self._options.max_payload_size
         try:
             return await collect(leg, limit, lambda: _too_large(worker, limit))
         except ReplyBroken as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
@@ -109,16 +110,19 @@ class LogStream:
         return self._file
 
 
-def set_up_logs(options: TelemetryOptions, stream: LogStream) -> None:
-    """Send the logging module's records of all rooms to ``stream``."""
-    root = logging.getLogger()
-    for old in list(root.handlers):
-        root.removeHandler(old)
+def set_up_logs(options: TelemetryOptions, stream: LogStream) -> Callable[[], None]:
+    """Send what all rooms log to ``stream``; returns what undoes it."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LogFormatter(options.log_json))
-    root.addHandler(handler)
-    root.setLevel(logging.WARNING)  # what libraries say is of interest when it is bad
     level = LEVELS[options.log_level]
-    logging.getLogger("smgproxy").setLevel(level)
-    if level >= OFF:
-        root.setLevel(OFF)
+    # What libraries say is of interest when it is bad.
+    handler.setLevel(OFF if level >= OFF else logging.NOTSET)
+    root, ours = logging.getLogger(), logging.getLogger("smgproxy")
+    root.addHandler(handler)
+    ours.setLevel(level)
+
+    def undo() -> None:
+        root.removeHandler(handler)
+        ours.setLevel(logging.NOTSET)
+
+    return undo

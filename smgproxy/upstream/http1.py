@@ -26,15 +26,12 @@ class Http1Leg(Leg):
     """A leg whose holds are pauses of its worker connection."""
 
     __slots__ = ("_connection",)
+    _connection: WorkerConnection | None
 
-    def __init__(
-        self,
-        connection: WorkerConnection,
-        deadline: float,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        super().__init__(deadline, loop)
-        self._connection: WorkerConnection | None = connection
+    def carried_by(self, connection: WorkerConnection) -> Http1Leg:
+        """Name the connection; part of making a leg."""
+        self._connection = connection
+        return self
 
     def on_pause(self) -> None:
         """The client is full: stop reading, so that the worker feels it."""
@@ -95,7 +92,8 @@ class WorkerConnection(asyncio.Protocol):
     ) -> Http1Leg:
         """Send a request; its leg is the only one until the response has ended."""
         assert self._leg is None and self._transport is not None
-        leg = self._leg = Http1Leg(self, deadline, self._transport_loop())
+        assert self._pool is not None
+        leg = self._leg = Http1Leg(deadline, self._pool.loop).carried_by(self)
         self._got_bytes = False
         self._reader.expect()
         head = encode_request(request, authority)
@@ -225,7 +223,3 @@ class WorkerConnection(asyncio.Protocol):
     def _message(self) -> str:
         url = self._pool.url if self._pool is not None else ""
         return f"error sending request for url ({url}). URL: {url}"
-
-    def _transport_loop(self) -> asyncio.AbstractEventLoop:
-        assert self._pool is not None
-        return self._pool.loop

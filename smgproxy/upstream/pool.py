@@ -164,16 +164,24 @@ class Upstream:
             pool = self._pools[worker] = WorkerPool(worker, self._loop)
         deadline = monotonic() + timeout_secs
         connection = pool.take()
+        leg: Leg | None = None
         try:
-            if connection is None:
-                connection = await pool.dial(deadline)
-            return await _exchange(connection, request, worker.authority, deadline)
-        except UpstreamError as error:
-            if not error.is_resendable:
-                raise
-        self.resends += 1
-        connection = await pool.dial(deadline)
-        return await _exchange(connection, request, worker.authority, deadline)
+            try:
+                if connection is None:
+                    connection = await pool.dial(deadline)
+                leg = connection.send(request, worker.authority, deadline)
+                return leg, await leg.head
+            except UpstreamError as error:
+                if not error.is_resendable:
+                    raise
+            self.resends += 1
+            connection = await pool.dial(deadline)
+            leg = connection.send(request, worker.authority, deadline)
+            return leg, await leg.head
+        except asyncio.CancelledError:
+            if leg is not None:
+                leg.abort(UpstreamError("the request was given up"))
+            raise
 
     async def fetch(
         self,
@@ -216,21 +224,3 @@ class Upstream:
             pool.sweep(now)
             if worker.is_removed and pool.counts() == (0, 0):
                 del self._pools[worker]
-
-
-async def _exchange(
-    connection: WorkerConnection,
-    request: WorkerRequest,
-    authority: bytes,
-    deadline: float,
-) -> tuple[Leg, ResponseHead]:
-    """Send on a reserved connection; the leg, and the head of the answer."""
-    leg = connection.send(request, authority, deadline)
-    is_answered = False
-    try:
-        head = await leg.head
-        is_answered = True
-        return leg, head
-    finally:
-        if not is_answered:
-            leg.abort(UpstreamError("the request was given up"))

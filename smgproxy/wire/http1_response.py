@@ -44,11 +44,14 @@ class ResponseEvents(Protocol):
 
 def encode_request(request: WorkerRequest, authority: bytes) -> bytes:
     """A request's head as a worker gets it: the contract's order, lower-case names."""
-    lines = [request.method, b" ", request.path, b" HTTP/1.1\r\n"]
-    for name, value in request.headers:
-        lines += (name, b": ", value, b"\r\n")
-    lines += (b"accept: */*\r\nhost: ", authority, HEAD_END)
-    return b"".join(lines)
+    fields = b"\r\n".join([b": ".join(field) for field in request.headers])
+    return b"%b %b HTTP/1.1\r\n%b%baccept: */*\r\nhost: %b\r\n\r\n" % (
+        request.method,
+        request.path,
+        fields,
+        b"\r\n" if fields else b"",
+        authority,
+    )
 
 
 class _Chunks:
