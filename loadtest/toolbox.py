@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent / "tools"
-BUFFERED_CONNS = 16
+BUFFERED_CONNS = 64
 
 
 @dataclass(frozen=True, slots=True)
