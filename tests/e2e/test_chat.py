@@ -11,7 +11,8 @@ def test_an_answer_comes_back_with_the_gateways_headers() -> None:
     async def script(connection: Connection, request: Received) -> None:
         await connection.answer(
             b'{"id":"x"}',
-            headers="x-worker: kept\r\nx-smg-error-code: fake\r\nx-request-id: theirs\r\n"
+            headers="x-worker: kept\r\nx-smg-error-code: fake\r\n"
+            "x-request-id: theirs\r\n"
             "set-cookie: a=1\r\nset-cookie: b=2\r\nkeep-alive: timeout=5\r\n",
         )
 
