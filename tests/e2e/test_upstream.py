@@ -1,4 +1,4 @@
-"""Worker connections: reused, expired, resent once, never poisoned; and their faults."""
+"""Worker connections: reused, expired, resent once, never poisoned; their faults."""
 
 from __future__ import annotations
 
