@@ -90,9 +90,12 @@ class RequestLog:
         """Write what waits, with one write."""
         if self.dropped:
             dropped, self.dropped = self.dropped, 0
+            text = f"{dropped} lines were dropped, more requests ended than fit"
+            now = time.time()
             self._waiting.append(
-                f"{stamp(time.time())}  WARN {_TARGET}: {dropped} lines were dropped, "
-                "more requests ended than could be written"
+                json_line(now, "WARN", _TARGET, {"message": text})
+                if self._is_json
+                else f"{stamp(now)}  WARN {_TARGET}: {text}"
             )
         if self._waiting:
             waiting, self._waiting = self._waiting, []

@@ -1,0 +1,122 @@
+"""The metrics page: names, labels and values, read back with Prometheus' own parser."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from smgproxy.fleet.worker import Worker, WorkerState
+from smgproxy.telemetry.metrics import Exposition, Sources
+from smgproxy.telemetry.stats import HttpStats, LoopStats, RouterStats
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+class Clients:
+    """A listener, as far as it is counted."""
+
+    open_connections = 3
+    accepted = 9
+    turned_away = 1
+
+    def __init__(self) -> None:
+        self.malformed = {400: 2}
+
+
+class Page:
+    """Everything the page is made of."""
+
+    def __init__(self) -> None:
+        self.http, self.router = HttpStats(), RouterStats()
+        self.workers: list[Worker] = []
+        self.ages: list[float] = []
+        sources = Sources(
+            *(self.http, self.router, LoopStats(0.1), Clients()),
+            *(lambda: self.workers, lambda: self.ages),
+            *(lambda: {"http://w": (4, 2)}, lambda: 7),
+        )
+        self.exposition = Exposition(sources, "1.2.3")
+
+    def read(self) -> Samples:
+        text = self.exposition.render().decode()
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+
+def key(name: str, **labels: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return name, tuple(sorted(labels.items()))
+
+
+def worker(url: str) -> Worker:
+    one = Worker("id", url)
+    one.models = [{"id": "m"}]
+    one.state = WorkerState.READY
+    return one
+
+
+def test_http_counters_carry_the_contracts_labels() -> None:
+    page = Page()
+    page.http.count_request("POST", "/v1/chat/completions")
+    page.http.count_response("/v1/chat/completions", 503, "no_available_workers")
+    found = page.read()
+    path = "/v1/chat/completions"
+    assert found[key("smg_http_requests_total", method="POST", path=path)] == 1
+    name = "smg_http_responses_total"
+    labels = {"path": path, "status_code": "503", "error_code": "no_available_workers"}
+    assert found[key(name, **labels)] == 1
+
+
+def test_connections_resends_and_pools_are_there_from_the_start() -> None:
+    found = Page().read()
+    assert found[key("smg_client_connections_open")] == 3
+    assert found[key("smg_client_connections_refused_total")] == 1
+    assert found[key("smg_client_malformed_total", status_code="400")] == 2
+    resends = key("smg_router_upstream_send_retries_total", router_type="http")
+    assert found[resends] == 7
+    idle = key("smg_upstream_connections", worker="http://w", state="idle")
+    assert found[idle] == 4
+    assert found[key("smg_build_info", version="1.2.3")] == 1
+
+
+def test_ages_fall_into_their_buckets_and_every_bucket_is_there() -> None:
+    page = Page()
+    page.ages = [1.0, 30.0, 31.0, 100_000.0]
+    name = "smg_http_inflight_request_age_count"
+    ages = {labels: value for (n, labels), value in page.read().items() if n == name}
+    assert len(ages) == 12
+    assert ages[(("gt", "0"), ("le", "30"))] == 2
+    assert ages[(("gt", "30"), ("le", "60"))] == 1
+    assert ages[(("gt", "86400"), ("le", "+Inf"))] == 1
+
+
+def test_the_series_of_a_removed_worker_vanish() -> None:
+    page = Page()
+    page.workers = [worker("http://a"), worker("http://b")]
+    page.workers[0].requests["m"] = 5
+    page.workers[0].load = 2
+    found = page.read()
+    assert found[key("smg_worker_health", worker="http://a")] == 1
+    assert found[key("smg_worker_requests_active", worker="http://a")] == 2
+    assert found[key("smg_worker_requests_total", worker="http://a", model="m")] == 5
+    size = {"worker_type": "regular", "connection_mode": "http", "model": "m"}
+    assert found[key("smg_worker_pool_size", **size)] == 2
+    del page.workers[0]
+    assert not [k for k in page.read() if ("worker", "http://a") in k[1]]
+
+
+def test_engine_gauges_come_from_the_last_load_report() -> None:
+    page = Page()
+    page.workers = [worker("http://a")]
+    page.workers[0].engine_load = {"loads": [{"dp_rank": 1, "num_running_reqs": 6}]}
+    labels = {"worker": "http://a", "model": "m", "dp_rank": "1"}
+    found = page.read()
+    assert found[key("smg_engine_running_requests", **labels)] == 6
+    assert found[key("smg_engine_token_usage", **labels)] == 0
+
+
+def test_label_values_cannot_break_the_page() -> None:
+    page = Page()
+    page.workers = [worker('http://a"} 1\nevil')]
+    assert not [name for name, _ in page.read() if name.startswith("evil")]
