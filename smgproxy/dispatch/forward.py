@@ -170,8 +170,7 @@ class Forwarder:
         exchange.commit()
         headers = headers_to_client(reply, exchange, worker)
         response.start(ResponseHead(reply.status, headers, reply.length))
-        content_type = reply.get(b"content-type") or b""
-        is_events = content_type.lower().startswith(_EVENT_STREAM)
+        is_events = _takes_events(reply)
         live = LiveStream(leg, response, endpoint.is_anthropic, monotonic())
         if is_events:
             self.keepalives.watch(live)
@@ -201,7 +200,8 @@ class Forwarder:
         """End a stream whose worker failed so that its client can tell.
 
         An event stream gets the contract's error event and a clean end, because SDKs
-        show that and only raise on a dropped connection. Anything else is cut.
+        show that and only raise on a dropped connection. What cannot take the event
+        is cut.
         """
         exchange.error_code = "stream_error"
         exchange.done = None
@@ -212,6 +212,20 @@ class Forwarder:
             exchange.response.write(event, True)
         else:
             exchange.response.abort(error)
+
+
+def _takes_events(reply: ResponseHead) -> bool:
+    """Whether events of our own may stand among the worker's.
+
+    Not in a body of a set length, whose end they would push out, nor in a coded one,
+    which they would break.
+    """
+    content_type = reply.get(b"content-type") or b""
+    return (
+        content_type.lower().startswith(_EVENT_STREAM)
+        and reply.length is None
+        and reply.get(b"content-encoding") is None
+    )
 
 
 def _error_type(error: GatewayError) -> str:

@@ -88,6 +88,8 @@ class Http1Connection(asyncio.Protocol):
         "_is_request_complete",
         "_pipelined",
         "_pauses",
+        "_is_full",
+        "_unsent_bytes",
         "_lingered",
         "_since",
         "_head_began",
@@ -104,6 +106,8 @@ class Http1Connection(asyncio.Protocol):
         self._is_request_complete = True
         self._pipelined = b""
         self._pauses = 0
+        self._is_full = False  # the client has yet to read what it was sent
+        self._unsent_bytes = 0  # of a response that is over, when last looked at
         self._lingered = -1  # bytes thrown away since the last response, -1 = open
         self._since = monotonic()  # the last moment something happened
         self._head_began = self._since  # when the wait for a head began, 0 = idle
@@ -129,7 +133,9 @@ class Http1Connection(asyncio.Protocol):
             self._lingered += len(data)
             if self._lingered > LINGER_BYTES:
                 self.cut()
-        elif self._exchange is not None and self._is_request_complete:
+        elif self._is_request_complete and (
+            self._exchange is not None or self._is_full
+        ):
             self._pipelined += data
             if len(self._pipelined) >= BACKLOG_BYTES:
                 self.pause(_BY_PIPELINE)
@@ -145,19 +151,25 @@ class Http1Connection(asyncio.Protocol):
         """The socket is gone, whoever closed it."""
         self._client_gone()
         self._transport = None
+        self._reader.close()
         self._listener.closed(self)
 
     def pause_writing(self) -> None:
         """The client reads too slowly: hold whoever feeds the response."""
+        self._is_full = True
         response = self._response
         if response is not None and response.source is not None:
             response.source.hold(Hold.SINK_FULL)
 
     def resume_writing(self) -> None:
         """There is room again."""
+        self._is_full = False
         response = self._response
-        if response is not None and response.source is not None:
-            response.source.release(Hold.SINK_FULL)
+        if response is not None:
+            if response.source is not None:
+                response.source.release(Hold.SINK_FULL)
+        elif self._lingered < 0:
+            self._go_on()
 
     # -- the reader's side -----------------------------------------------------------
 
@@ -199,10 +211,8 @@ class Http1Connection(asyncio.Protocol):
             self._linger()
         elif not keeps_alive or self._listener.is_draining:
             self._close()
-        elif self._pipelined:
-            pipelined, self._pipelined = self._pipelined, b""
-            self.resume(_BY_PIPELINE)
-            self._feed(pipelined)
+        else:
+            self._go_on()
 
     def pause(self, why: int) -> None:
         """Stop reading for one more reason."""
@@ -238,17 +248,14 @@ class Http1Connection(asyncio.Protocol):
 
     def sweep(self, now: float) -> None:
         """Look at the deadlines; called about twice a second."""
-        limits = self._listener.timeouts
-        waited = now - self._since
-        exchange = self._exchange
-        if exchange is None:
-            if self._lingered < 0:
-                self._sweep_idle(waited)
-            elif waited > LINGER_SECS:
-                self.cut()
+        response = self._response
+        if response is None or (
+            response.source is not None and response.source.is_ended
+        ):
+            self._sweep_between(now)
         elif not self._is_request_complete and not self._source_is_held():
-            stall = limits.stream_body_stall_timeout_secs
-            if stall and waited > stall and self._source is not None:
+            stall = self._listener.timeouts.stream_body_stall_timeout_secs
+            if stall and now - self._since > stall and self._source is not None:
                 self._source.fail(BodyStalled(stall))
         if self._pauses and self._has_hung_up():
             # Nothing is read while paused, so the end would go unseen (ruling 16).
@@ -261,6 +268,13 @@ class Http1Connection(asyncio.Protocol):
             self._close()
 
     # -- inside ----------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Take the next pipelined request, if its client reads its responses."""
+        if self._pipelined and not self._is_full:
+            pipelined, self._pipelined = self._pipelined, b""
+            self.resume(_BY_PIPELINE)
+            self._feed(pipelined)
 
     def _feed(self, data: bytes) -> None:
         if self._exchange is None and not self._head_began:
@@ -328,14 +342,23 @@ class Http1Connection(asyncio.Protocol):
     def _source_is_held(self) -> bool:
         return self._source is None or self._source.is_held
 
-    def _sweep_idle(self, waited: float) -> None:
+    def _sweep_between(self, now: float) -> None:
+        """No worker and no upload is waited for: the next move is the client's."""
         limits = self._listener.timeouts
-        if self._head_began:
-            limit = limits.header_read_timeout_secs
-            waited = monotonic() - self._head_began
-        else:
-            limit = limits.idle_connection_timeout_secs
-        if limit and waited > limit:
+        limit: float = limits.idle_connection_timeout_secs
+        since = self._since
+        transport = self._transport
+        unsent = 0 if transport is None else transport.get_write_buffer_size()
+        if unsent:
+            # It reads its response, and is idle only when that does not move.
+            if unsent != self._unsent_bytes:
+                since = self._since = now
+        elif self._lingered >= 0:
+            limit = LINGER_SECS
+        elif self._head_began:
+            limit, since = limits.header_read_timeout_secs, self._head_began
+        self._unsent_bytes = unsent
+        if limit and now - since > limit:
             self.cut()
 
     def _has_hung_up(self) -> bool:

@@ -109,6 +109,10 @@ class RequestReader:
         """Whether part of a head, but not all of it, has come."""
         return bool(self._partial.data)
 
+    def close(self) -> None:
+        """Let go of the one who is told; there will be no more to tell."""
+        self._on = None  # type: ignore[assignment]
+
     def feed(self, data: bytes) -> bytes:
         """Read up to the end of one message; returns the bytes behind it."""
         if self._chunked is not None:

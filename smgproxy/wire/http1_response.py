@@ -160,7 +160,9 @@ class ResponseReader:
         return True
 
     def close(self) -> None:
-        """Let go of what a broken-off body has left."""
+        """Let go of what a broken-off body has left, and of the one who is told."""
+        self._is_in_body = False
+        self._on = None  # type: ignore[assignment]
         self._chunks = None
         self._pieces.clear()
 
