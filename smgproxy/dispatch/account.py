@@ -39,7 +39,7 @@ class Account:
         if exchange.verdict is Verdict.CLIENT_GONE:
             status, code = CLIENT_CLOSED_REQUEST, "client_closed_request"
         http.count_response(exchange.path, status, code)
-        if self._log.wants(exchange.path, status):
+        if self._log.wants(exchange.path, status, code):
             worker = exchange.worker
             self._log.record(
                 method=exchange.head.method,

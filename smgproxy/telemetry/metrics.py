@@ -14,6 +14,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.process_collector import ProcessCollector
 
+from smgproxy.telemetry.logs import printable
 from smgproxy.telemetry.stats import Histogram, HttpStats, LoopStats, RouterStats
 from smgproxy.telemetry.worker_metrics import WorkerLike, worker_families
 
@@ -238,14 +239,14 @@ Rows = Iterable[tuple[tuple[Any, ...], float]]
 def _gauge(name: str, help_text: str, labels: list[str], rows: Rows) -> Metric:
     family = GaugeMetricFamily(name, help_text, labels=labels)
     for key, value in rows:
-        family.add_metric([str(one) for one in key], value)
+        family.add_metric([printable(str(one)) for one in key], value)
     return family
 
 
 def _counter(name: str, help_text: str, labels: list[str], rows: Rows) -> Metric:
     family = CounterMetricFamily(name, help_text, labels=labels)
     for key, value in list(rows):
-        family.add_metric([str(one) for one in key], value)
+        family.add_metric([printable(str(one)) for one in key], value)
     return family
 
 
@@ -257,5 +258,7 @@ def _histogram(
 ) -> Metric:
     family = HistogramMetricFamily(name, help_text, labels=labels)
     for key, found in list(rows):
-        family.add_metric([str(one) for one in key], found.cumulative(), found.total)
+        family.add_metric(
+            [printable(str(one)) for one in key], found.cumulative(), found.total
+        )
     return family

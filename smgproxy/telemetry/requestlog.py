@@ -40,9 +40,9 @@ class RequestLog:
         self._waiting: list[str] = []
         self.dropped = 0
 
-    def wants(self, template: str, status: int) -> bool:
+    def wants(self, template: str, status: int, error_code: str) -> bool:
         """Whether a request that ended so is to be recorded."""
-        return _level_of(template, status) >= self._level
+        return _level_of(template, status, error_code) >= self._level
 
     def record(
         self,
@@ -60,7 +60,7 @@ class RequestLog:
         if len(self._waiting) >= MAX_WAITING:
             self.dropped += 1
             return
-        level = logging.getLevelName(_level_of(template, status)).replace(
+        level = logging.getLevelName(_level_of(template, status, error_code)).replace(
             "WARNING", "WARN"
         )
         method, path = printable(method), printable(path)
@@ -103,7 +103,9 @@ class RequestLog:
             self._stream.flush()
 
 
-def _level_of(template: str, status: int) -> int:
+def _level_of(template: str, status: int, error_code: str) -> int:
+    if error_code == "stream_error":
+        return logging.ERROR  # the status was sent before the stream broke
     if template in _PROBES:
         return logging.DEBUG
     if status >= 500:

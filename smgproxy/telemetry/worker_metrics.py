@@ -11,6 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from smgproxy.telemetry.logs import printable
+
 _Key = TypeVar("_Key")
 
 _ENGINE_GAUGES = (
@@ -65,7 +67,7 @@ def _pool_size(workers: Sequence[WorkerLike]) -> Metric:
         labels=["worker_type", "connection_mode", "model"],
     )
     for (kind, model), size in sizes.items():
-        family.add_metric([kind, "http", model], size)
+        family.add_metric([kind, "http", printable(model)], size)
     return family
 
 
@@ -99,7 +101,7 @@ def _counters(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
     for worker in workers:
         kind = worker.worker_type
         for model, count in worker.requests.items():
-            requests.add_metric([worker.url, model], count)
+            requests.add_metric([worker.url, printable(model)], count)
         for (model, policy), count in worker.selections.items():
             _add(selections, (kind, model, policy), count)
         _add(errors, (kind, "timeout"), worker.timeouts)
@@ -114,7 +116,7 @@ def _counters(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
         labels=["worker_type", "connection_mode", "model", "policy"],
     )
     for (kind, model, policy), count in selections.items():
-        family.add_metric([kind, "http", model, policy], count)
+        family.add_metric([kind, "http", printable(model), policy], count)
     yield family
     family = CounterMetricFamily(
         "smg_worker_errors",
@@ -145,6 +147,6 @@ def _engine(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
         for worker in workers:
             for entry in (worker.engine_load or {}).get("loads", ()):
                 rank = str(entry.get("dp_rank", 0))
-                model = worker.model_id or "unknown"
+                model = printable(worker.model_id or "unknown")
                 family.add_metric([worker.url, model, rank], entry.get(field, 0))
         yield family

@@ -92,7 +92,16 @@ def test_levels_follow_the_status(
     level: str, template: str, status: int, is_wanted: bool
 ) -> None:
     log = RequestLog(level, False, Written())
-    assert log.wants(template, status) == is_wanted
+    assert log.wants(template, status, "") == is_wanted
+
+
+def test_a_stream_that_broke_behind_its_head_is_an_error() -> None:
+    written = Written()
+    log = RequestLog("error", False, written)
+    assert log.wants("/v1/messages", 200, "stream_error")
+    record(log, error_code="stream_error")
+    log.flush()
+    assert " ERROR " in written.text
 
 
 @pytest.mark.parametrize("is_json", [False, True])

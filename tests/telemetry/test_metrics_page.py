@@ -120,3 +120,11 @@ def test_label_values_cannot_break_the_page() -> None:
     page = Page()
     page.workers = [worker('http://a"} 1\nevil')]
     assert not [name for name, _ in page.read() if name.startswith("evil")]
+
+
+def test_a_lone_surrogate_in_a_model_name_does_not_break_the_page() -> None:
+    page = Page()
+    page.workers = [worker("http://a")]
+    page.workers[0].models = [{"id": "bad\ud800"}]
+    page.workers[0].requests["bad\ud800"] = 1
+    assert page.read()[key("smg_worker_health", worker="http://a")] == 1
