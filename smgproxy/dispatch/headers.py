@@ -11,6 +11,7 @@ from smgproxy.core.message import (
     RequestHead,
     ResponseHead,
 )
+from smgproxy.dispatch.identity import is_usable
 from smgproxy.fleet.worker import Worker
 
 
@@ -19,7 +20,8 @@ def headers_to_worker(
 ) -> Headers:
     """The allow-listed headers, in the client's order, the first value of each.
 
-    A client's unusable ``X-Request-ID`` is replaced by the id the gateway chose. The
+    A client's unusable ``X-Request-ID`` is replaced by the id the gateway chose; a
+    usable one is the client's, also when another header decided the id. The
     worker's own key goes along when the client sent no credential.
     """
     headers: Headers = [
@@ -31,7 +33,7 @@ def headers_to_worker(
         if name in FORWARDED_TO_WORKER or name.startswith(FORWARDED_PREFIX):
             if first[name] is not value:
                 continue  # a repetition; the first value is the one that counts
-            if name == b"x-request-id":
+            if name == b"x-request-id" and not is_usable(value):
                 value = request_id
             headers.append((name, value))
     if worker.api_key is not None and b"authorization" not in first:

@@ -22,6 +22,11 @@ _ALPHANUMERIC = bytes.maketrans(b"+/", b"Xx")
 _POOL_IDS = 256
 
 
+def is_usable(value: bytes) -> bool:
+    """Whether a client's value may serve as a request id."""
+    return _USABLE.fullmatch(value) is not None
+
+
 class RequestIds:
     """Chooses the id of each request (admin: request ids).
 
@@ -43,7 +48,7 @@ class RequestIds:
         for name in self._names:
             value = first.get(name)
             if value is not None:
-                if _USABLE.fullmatch(value) is not None:
+                if is_usable(value):
                     return value
                 break
         return ID_PREFIXES.get(head.path, DEFAULT_ID_PREFIX) + self._fresh()

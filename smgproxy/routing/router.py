@@ -58,8 +58,10 @@ class Router:
         return worker
 
     def is_served(self, model: str | None) -> bool:
-        """Whether a worker that is ready serves the model."""
-        return bool(self._registry.candidates(model or UNKNOWN_MODEL))
+        """Whether any registered worker serves the model; quick when one is ready."""
+        name = model or UNKNOWN_MODEL
+        registry = self._registry
+        return bool(registry.candidates(name)) or registry.is_served(name)
 
     def _policy_for(self, name: str) -> Policy:
         """A policy for a served model; names that left the fleet are dropped."""

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 import ujson
 
+from smgproxy.downstream.http1 import LINGER_BYTES
 from tests.e2e.stage import Stage, eventually, play
 from tests.fakes.client import CHAT, post
 from tests.fakes.worker import Connection, Received
@@ -313,3 +314,73 @@ def test_requests_behind_an_error_are_still_answered_in_order() -> None:
         client.close()
 
     play(scene, script)
+
+
+@pytest.mark.parametrize("path", ["/nope", "/health", "/v1/chat/completions"])
+def test_an_error_whose_body_was_read_leaves_the_connection_open(path: str) -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        answer = await client.ask(post(b"no json", path))
+        assert answer.status in (400, 404, 405)
+        assert answer.get("connection") is None
+        assert (await client.ask(post())).status == 200
+        client.close()
+
+    play(scene)
+
+
+def test_what_comes_behind_a_good_request_and_is_none_is_refused_in_its_turn() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        await client.send(post() + post() + b"GET / HTTP/1.1\r\n\r\n" + post())
+        assert [(await client.answer()).status for _ in range(3)] == [200, 200, 400]
+        assert await client.until_closed() == b""
+        assert len(stage.worker.received) == 2
+        client.close()
+
+    play(scene)
+
+
+def test_an_absolute_target_is_read_as_its_path() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        target = b"http://elsewhere:1/v1/chat/completions"
+        answer = await client.ask(post().replace(b"/v1/chat/completions", target))
+        assert answer.status == 200
+        [received] = stage.worker.received
+        assert received.path == "/v1/chat/completions"
+        assert received.get("host") == f"127.0.0.1:{stage.worker.port}"
+        client.close()
+
+    play(scene)
+
+
+def test_a_body_announced_as_too_large_is_not_asked_for() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        head = post(headers="Expect: 100-continue\r\n")[: -len(CHAT)]
+        await client.send(head)
+        answer = await client.answer()
+        assert (answer.status, answer.get("connection")) == (413, "close")
+        assert await client.until_closed() == b"", "no 100 behind it"
+        client.close()
+
+    play(scene, dispatch={"max_payload_size": len(CHAT) - 1})
+
+
+def test_an_upload_that_goes_on_and_on_behind_its_answer_is_cut() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        await client.send(
+            b"POST /nope HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999\r\n\r\n"
+        )
+        answer = await client.answer()
+        assert (answer.status, answer.get("connection")) == (404, "close")
+        assert await client.until_closed() == b""
+        piece = b"x" * 65536
+        with pytest.raises(ConnectionError):
+            for _ in range(4 * LINGER_BYTES // len(piece)):
+                await client.send(piece)
+        client.close()
+
+    play(scene)
