@@ -86,6 +86,8 @@ class Forwarder:
                     whole = await self._collect_reply(worker, leg)
                 self._answer_whole(exchange, worker, reply, whole)
         except GatewayError as error:
+            if leg is None:  # one count an attempt: an answer has its own
+                self._stats.count_upstream(error.status, str(error.code))
             self._note_error(error, worker, model, endpoint)
             raise
         finally:
@@ -93,7 +95,10 @@ class Forwarder:
                 worker.load -= 1
             if leg is not None and not leg.is_ended:
                 leg.abort(UpstreamError("the exchange is over"))
-        self._stats.observe(model, endpoint.name, monotonic() - began)
+        if reply.status < 400:
+            self._stats.observe(model, endpoint.name, monotonic() - began)
+        else:
+            self._stats.count_error(model, endpoint.name, _answer_type(reply.status))
 
     def _count_request(self, call: Call, endpoint: Endpoint, is_stream: bool) -> str:
         """Count a request that is to be routed; the label of its model."""
@@ -124,7 +129,6 @@ class Forwarder:
         model: str,
         endpoint: Endpoint,
     ) -> None:
-        self._stats.count_upstream(error.status, str(error.code))
         self._stats.count_error(model, endpoint.name, _error_type(error))
         if worker is not None:
             if isinstance(error, UpstreamTimeout):
@@ -155,6 +159,10 @@ class Forwarder:
                 f"Failed to get response body: {error.cause}",
                 headers=((b"x-smg-routed-worker-id", worker.routed_id),),
             ) from None
+        except UpstreamError as error:
+            # Too long, too late or malformed: its head came from this worker.
+            error.headers = ((b"x-smg-routed-worker-id", worker.routed_id),)
+            raise
 
     async def _relay(
         self,
@@ -235,6 +243,13 @@ def _error_type(error: GatewayError) -> str:
     if isinstance(error, UpstreamTimeout):
         return "timeout"
     return "backend_error" if isinstance(error, UpstreamError) else "internal_error"
+
+
+def _answer_type(status: int) -> str:
+    """The ``error_type`` label of a worker's own answer that is an error."""
+    if status < 500:
+        return "validation_error"
+    return "timeout" if status == 504 else "backend_error"
 
 
 def _too_large(worker: Worker, limit: int) -> ReplyTooLarge:

@@ -154,6 +154,10 @@ class WorkerConnection(asyncio.Protocol):
         """The worker will send no more; asyncio closes the transport."""
         if self._leg is not None:
             self._reader.eof()
+        if self._leg is not None and self._transport is not None:
+            # Nothing can complete the response now; a close would wait for a worker
+            # that may never read the rest of its request.
+            self._transport.abort()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -207,7 +211,8 @@ class WorkerConnection(asyncio.Protocol):
             if pool is not None:
                 pool.gone(self)
             if transport is not None:
-                transport.close()
+                # No close: it would wait until the rest of the request was read.
+                transport.abort()
 
     def _fail(self, error: UpstreamError) -> None:
         leg, self._leg = self._leg, None

@@ -92,7 +92,9 @@ class WorkerPool:
     def give_back(self, connection: WorkerConnection) -> None:
         """A response is complete and the connection clean."""
         self._busy.discard(connection)
-        if len(self._idle) < self.worker.http_pool.pool_max_idle_per_host:
+        worker = self.worker
+        room = worker.http_pool.pool_max_idle_per_host
+        if len(self._idle) < room and not worker.is_removed:
             self._idle[connection] = None
         else:
             connection.cut()
