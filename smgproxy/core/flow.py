@@ -301,3 +301,5 @@ async def collect(
         return await waiter
     finally:
         collector.source = None
+        # An error's traceback holds this frame, and the waiter holds the error.
+        del collector, waiter

@@ -95,11 +95,11 @@ class Http1Response(Sink):
     def start(self, head: ResponseHead) -> None:
         """Begin the response; ``head`` holds no framing, that is decided here."""
         connection, exchange, request = self._connection, self._exchange, self._request
+        if connection is None:
+            return  # the client left; the bytes that follow are dropped
         assert exchange is not None
         exchange.status = status = head.status
         exchange.committed_at = monotonic()
-        if connection is None:
-            return  # the client left; the bytes that follow are dropped
         lines = [b": ".join(field) for field in head.headers]
         lines.append(b"")
         fields = b"\r\n".join(lines)

@@ -92,10 +92,13 @@ class LogStream:
             pass
 
     def close(self) -> None:
-        """Close the file of the day."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Close the file of the day; what cannot be written any more is lost."""
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError:
+                pass
 
     def _target(self) -> TextIO:
         if self._folder is None:

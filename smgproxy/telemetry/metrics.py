@@ -16,7 +16,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from smgproxy.telemetry.logs import printable
 from smgproxy.telemetry.stats import Histogram, HttpStats, LoopStats, RouterStats
-from smgproxy.telemetry.worker_metrics import WorkerLike, worker_families
+from smgproxy.telemetry.worker_metrics import WorkerFamilies, WorkerLike
 
 _AGE_BOUNDS = (30, 60, 180, 300, 600, 1200, 3600, 7200, 14400, 28800, 86400)
 _ROUTED = ["router_type", "backend_type", "connection_mode", "model", "endpoint"]
@@ -73,12 +73,13 @@ class Sources:
 class Exposition:
     """A registry of our own, so that nothing but the gateway's numbers is in it."""
 
-    __slots__ = ("_registry", "_sources", "_version")
+    __slots__ = ("_registry", "_sources", "_version", "_families")
 
     def __init__(self, sources: Sources, version: str) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._sources = sources
         self._version = version
+        self._families = WorkerFamilies()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
@@ -97,7 +98,7 @@ class Exposition:
         yield from self._http()
         yield from self._clients()
         yield from self._router()
-        yield from worker_families(list(self._sources.workers()))
+        yield from self._families.collect(list(self._sources.workers()))
         yield from self._loop()
 
     def _http(self) -> Iterator[Metric]:

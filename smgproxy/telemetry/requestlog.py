@@ -12,6 +12,14 @@ from smgproxy.telemetry.logs import LEVELS, json_line, printable, stamp
 MAX_WAITING = 20_000
 _PROBES = frozenset(("/health", "/liveness", "/readiness"))
 _TARGET = "smgproxy.request"
+# The name of a level, and what a line of that level says (contract, logging).
+_SAYS = {
+    logging.DEBUG: ("DEBUG", "finished probe request"),
+    logging.INFO: ("INFO", "finished processing request"),
+    logging.WARNING: ("WARN", "request failed with client error"),
+    logging.ERROR: ("ERROR", "request failed with server error"),
+}
+_BROKEN = "response stream failed after the head was sent"
 
 
 class Lines(Protocol):
@@ -60,15 +68,15 @@ class RequestLog:
         if len(self._waiting) >= MAX_WAITING:
             self.dropped += 1
             return
-        level = logging.getLevelName(_level_of(template, status, error_code)).replace(
-            "WARNING", "WARN"
-        )
+        level, message = _SAYS[_level_of(template, status, error_code)]
         method, path = printable(method), printable(path)
         identity = request_id.decode("ascii", "replace")
         micros = int(secs * 1_000_000)
         if self._is_json:
+            if error_code == "stream_error":
+                message = _BROKEN
             fields: dict[str, object] = {
-                "message": "finished request",
+                "message": message,
                 "method": method,
                 "path": path,
                 "status_code": status,

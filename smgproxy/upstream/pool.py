@@ -180,6 +180,10 @@ class Upstream:
             connection = await pool.dial(deadline)
             leg = connection.send(request, worker.authority, deadline)
             return leg, await leg.head
+        except UpstreamError:
+            # The error's traceback holds this frame, and the leg holds the error.
+            leg = connection = None
+            raise
         except asyncio.CancelledError:
             if leg is not None:
                 leg.abort(UpstreamError("the request was given up"))

@@ -155,3 +155,47 @@ def test_a_log_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     stream.write("a\n")
     stream.flush()
     stream.close()
+
+
+@pytest.mark.parametrize(
+    ("template", "status", "error_code", "level", "message"),
+    [
+        ("/readiness", 503, "", "DEBUG", "finished probe request"),
+        ("/v1/models", 200, "", "INFO", "finished processing request"),
+        ("/v1/models", 499, "x", "WARN", "request failed with client error"),
+        ("/v1/models", 502, "x", "ERROR", "request failed with server error"),
+        (
+            *("/v1/messages", 200, "stream_error"),
+            *("ERROR", "response stream failed after the head was sent"),
+        ),
+    ],
+)
+def test_a_json_line_says_how_the_request_ended(
+    template: str, status: int, error_code: str, level: str, message: str
+) -> None:
+    written = Written()
+    log = RequestLog("debug", True, written)
+    record(log, template=template, status=status, error_code=error_code)
+    log.flush()
+    row = ujson.loads(written.text)
+    assert (row["level"], row["message"]) == (level, message)
+    assert list(row)[:3] == ["timestamp", "level", "message"]
+
+
+def test_nothing_is_written_when_nothing_happened() -> None:
+    written = Written()
+    RequestLog("debug", False, written).flush()
+    assert written.text == ""
+
+
+def test_after_a_flood_lines_are_kept_again() -> None:
+    written = Written()
+    log = RequestLog("info", False, written)
+    for _ in range(MAX_WAITING + 5):
+        record(log)
+    log.flush()
+    written.text = ""
+    record(log)
+    log.flush()
+    assert log.dropped == 0
+    assert written.text.count("\n") == 1
