@@ -117,10 +117,8 @@ class Forwarder:
 
     def _note_answer(self, worker: Worker, status: int) -> None:
         self._stats.count_upstream(status, "")
-        if status == 504:
-            worker.timeouts += 1
-        elif status >= 500:
-            worker.backend_errors += 1
+        if status >= 500:
+            _charge(worker, _answer_type(status))
 
     def _note_error(
         self,
@@ -129,12 +127,10 @@ class Forwarder:
         model: str,
         endpoint: Endpoint,
     ) -> None:
-        self._stats.count_error(model, endpoint.name, _error_type(error))
+        error_type = _error_type(error)
+        self._stats.count_error(model, endpoint.name, error_type)
         if worker is not None:
-            if isinstance(error, UpstreamTimeout):
-                worker.timeouts += 1
-            elif isinstance(error, UpstreamError):
-                worker.backend_errors += 1
+            _charge(worker, error_type)
 
     def _answer_whole(
         self, exchange: Exchange, worker: Worker, reply: ResponseHead, body: bytes
@@ -157,11 +153,11 @@ class Forwarder:
         except ReplyBroken as error:
             raise ReplyCutShort(
                 f"Failed to get response body: {error.cause}",
-                headers=((b"x-smg-routed-worker-id", worker.routed_id),),
+                headers=_routed(worker),
             ) from None
         except UpstreamError as error:
             # Too long, too late or malformed: its head came from this worker.
-            error.headers = ((b"x-smg-routed-worker-id", worker.routed_id),)
+            error.headers = _routed(worker)
             raise
 
     async def _relay(
@@ -252,8 +248,20 @@ def _answer_type(status: int) -> str:
     return "timeout" if status == 504 else "backend_error"
 
 
+def _charge(worker: Worker, error_type: str) -> None:
+    """Count against a worker what was its fault."""
+    if error_type == "timeout":
+        worker.timeouts += 1
+    elif error_type == "backend_error":
+        worker.backend_errors += 1
+
+
+def _routed(worker: Worker) -> tuple[tuple[bytes, bytes], ...]:
+    """What an error carries that was met while a worker's reply was read."""
+    return ((b"x-smg-routed-worker-id", worker.routed_id),)
+
+
 def _too_large(worker: Worker, limit: int) -> ReplyTooLarge:
     return ReplyTooLarge(
-        f"Response from worker exceeded {limit} bytes",
-        headers=((b"x-smg-routed-worker-id", worker.routed_id),),
+        f"Response from worker exceeded {limit} bytes", headers=_routed(worker)
     )

@@ -58,13 +58,12 @@ class Http1Request(Source):
 
     def on_wanted(self) -> None:
         """Tell a client that waits for it to send its body (RFC 9110 10.1.1)."""
+        if self._connection is None:
+            return
+        self._connection.restart_stall_clock()
         if self._expects_continue and not self.is_ended and not self.delivered:
             self._expects_continue = False
-            if self._connection is not None:
-                self._connection.restart_stall_clock()
-                self._connection.send(_CONTINUE)
-        elif self._connection is not None:
-            self._connection.restart_stall_clock()
+            self._connection.send(_CONTINUE)
 
     def on_abort(self, error: Exception) -> None:
         """Read on, so that the rest can be thrown away behind the response."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http
 import time
+from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from smgproxy.core.clock import monotonic
@@ -46,20 +47,10 @@ class DateLine:
         second = int(time.time())
         if second != self._second:
             self._second = second
-            stamp = time.gmtime(second)
-            self._line = (
-                f"date: {_DAYS[stamp.tm_wday]}, {stamp.tm_mday:02d} "
-                f"{_MONTHS[stamp.tm_mon - 1]} {stamp.tm_year} "
-                f"{stamp.tm_hour:02d}:{stamp.tm_min:02d}:{stamp.tm_sec:02d} GMT\r\n"
-            ).encode()
+            self._line = f"date: {formatdate(second, usegmt=True)}\r\n".encode()
         return self._line
 
 
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = (
-    *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
-    *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
-)
 _date = DateLine()
 
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from smgproxy.telemetry.logs import printable
-from smgproxy.telemetry.stats import Histogram, HttpStats, LoopStats, RouterStats
+from smgproxy.telemetry.families import counter, gauge, histogram
+from smgproxy.telemetry.stats import HttpStats, LoopStats, RouterStats
 from smgproxy.telemetry.worker_metrics import WorkerFamilies, WorkerLike
 
 _AGE_BOUNDS = (30, 60, 180, 300, 600, 1200, 3600, 7200, 14400, 28800, 86400)
@@ -89,7 +84,7 @@ class Exposition:
 
     def collect(self) -> Iterator[Metric]:
         """prometheus-client's question."""
-        yield _gauge(
+        yield gauge(
             "smg_build_info",
             "The version that runs",
             ["version"],
@@ -103,25 +98,25 @@ class Exposition:
 
     def _http(self) -> Iterator[Metric]:
         http = self._sources.http
-        yield _counter(
+        yield counter(
             "smg_http_requests",
             "Requests received",
             ["method", "path"],
             http.requests.items(),
         )
-        yield _counter(
+        yield counter(
             "smg_http_responses",
             "Responses sent completely",
             ["path", "status_code", "error_code"],
             http.responses.items(),
         )
-        yield _histogram(
+        yield histogram(
             "smg_http_request_duration_seconds",
             "Arrival until response head",
             ["method", "path"],
             http.durations.items(),
         )
-        yield _gauge(
+        yield gauge(
             "smg_http_connections_active",
             "Requests in flight",
             [],
@@ -137,7 +132,7 @@ class Exposition:
             counts[at] += 1
         edges = [*map(str, bounds), "+Inf"]
         rows = [((edges[i], edges[i + 1]), count) for i, count in enumerate(counts)]
-        return _gauge(
+        return gauge(
             "smg_http_inflight_request_age_count",
             "Requests in flight by age in seconds",
             ["gt", "le"],
@@ -146,25 +141,25 @@ class Exposition:
 
     def _clients(self) -> Iterator[Metric]:
         clients = self._sources.clients
-        yield _gauge(
+        yield gauge(
             "smg_client_connections_open",
             "Client connections open",
             [],
             [((), clients.open_connections)],
         )
-        yield _counter(
+        yield counter(
             "smg_client_connections",
             "Client connections accepted",
             [],
             [((), clients.accepted)],
         )
-        yield _counter(
+        yield counter(
             "smg_client_connections_refused",
             "Client connections closed on arrival: --max-connections",
             [],
             [((), clients.turned_away)],
         )
-        yield _counter(
+        yield counter(
             "smg_client_malformed",
             "Requests refused by their framing",
             ["status_code"],
@@ -173,7 +168,7 @@ class Exposition:
 
     def _router(self) -> Iterator[Metric]:
         router = self._sources.router
-        yield _counter(
+        yield counter(
             "smg_router_requests",
             "Requests routed",
             [*_ROUTED, "streaming"],
@@ -182,32 +177,32 @@ class Exposition:
                 for (model, endpoint, is_stream), count in router.requests.items()
             ],
         )
-        yield _counter(
+        yield counter(
             "smg_router_request_errors",
             "Routed requests that failed",
             [*_ROUTED, "error_type"],
             [((*_HTTP, *key), count) for key, count in router.errors.items()],
         )
-        yield _histogram(
+        yield histogram(
             "smg_router_request_duration_seconds",
             "Time of routed requests that did not fail",
             _ROUTED,
             [((*_HTTP, *key), found) for key, found in router.durations.items()],
         )
-        yield _counter(
+        yield counter(
             "smg_router_upstream_responses",
             "Answers of workers, one for each attempt",
             ["router_type", "status_code", "error_code"],
             [(("http", *key), count) for key, count in router.upstream.items()],
         )
-        yield _counter(
+        yield counter(
             "smg_router_upstream_send_retries",
             "Requests sent again because their connection died unanswered",
             ["router_type"],
             [(("http",), self._sources.sends())],
         )
         pools = self._sources.pools().items()
-        yield _gauge(
+        yield gauge(
             "smg_upstream_connections",
             "Connections to workers",
             ["worker", "state"],
@@ -220,46 +215,15 @@ class Exposition:
 
     def _loop(self) -> Iterator[Metric]:
         loop = self._sources.loop
-        yield _histogram(
+        yield histogram(
             "smg_event_loop_delay_seconds",
             "Lateness of a 100 ms tick of the event loop",
             [],
             [((), loop.delays)],
         )
-        yield _counter(
+        yield counter(
             "smg_event_loop_stalls",
             "Ticks more than 5 ms late",
             [],
             [((), loop.stalls)],
         )
-
-
-Rows = Iterable[tuple[tuple[Any, ...], float]]
-
-
-def _gauge(name: str, help_text: str, labels: list[str], rows: Rows) -> Metric:
-    family = GaugeMetricFamily(name, help_text, labels=labels)
-    for key, value in rows:
-        family.add_metric([printable(str(one)) for one in key], value)
-    return family
-
-
-def _counter(name: str, help_text: str, labels: list[str], rows: Rows) -> Metric:
-    family = CounterMetricFamily(name, help_text, labels=labels)
-    for key, value in list(rows):
-        family.add_metric([printable(str(one)) for one in key], value)
-    return family
-
-
-def _histogram(
-    name: str,
-    help_text: str,
-    labels: list[str],
-    rows: Iterable[tuple[tuple[Any, ...], Histogram]],
-) -> Metric:
-    family = HistogramMetricFamily(name, help_text, labels=labels)
-    for key, found in list(rows):
-        family.add_metric(
-            [printable(str(one)) for one in key], found.cumulative(), found.total
-        )
-    return family

@@ -1,7 +1,7 @@
 """Layer 3 of the contract's metrics: what is counted on each worker's record.
 
-Read from the workers that are registered at the moment of the scrape, so the series
-of a removed worker vanish with it.
+Series that name a worker are read from those registered at the moment of the scrape,
+so that they vanish with it; what only sums over workers outlives them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
-from smgproxy.telemetry.logs import printable
+from smgproxy.telemetry.families import counter, gauge
 from smgproxy.telemetry.stats import MAX_MODELS
 
 _Key = TypeVar("_Key")
@@ -127,68 +127,73 @@ class WorkerFamilies:
         for worker in workers:
             _add(sizes, (worker.worker_type, worker.model_id or "unknown"), 1)
         self._sizes = sizes
-        family = GaugeMetricFamily(
+        return gauge(
             "smg_worker_pool_size",
             "Registered workers",
-            labels=["worker_type", "connection_mode", "model"],
+            ["worker_type", "connection_mode", "model"],
+            [((kind, "http", model), size) for (kind, model), size in sizes.items()],
         )
-        for (kind, model), size in sizes.items():
-            family.add_metric([kind, "http", printable(model)], size)
-        return family
 
 
 def _gauges(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
-    active = GaugeMetricFamily(
-        "smg_worker_requests_active", "Requests in flight", labels=["worker"]
+    yield gauge(
+        "smg_worker_requests_active",
+        "Requests in flight",
+        ["worker"],
+        [((worker.url,), worker.load) for worker in workers],
     )
-    health = GaugeMetricFamily(
-        "smg_worker_health", "1 ready, 0 otherwise", labels=["worker"]
+    yield gauge(
+        "smg_worker_health",
+        "1 ready, 0 otherwise",
+        ["worker"],
+        [((worker.url,), int(worker.is_ready)) for worker in workers],
     )
-    http2 = GaugeMetricFamily(
-        "smg_worker_http2", "1 when HTTP/2 is spoken", labels=["worker"]
+    yield gauge(
+        "smg_worker_http2",
+        "1 when HTTP/2 is spoken",
+        ["worker"],
+        [((worker.url,), 0) for worker in workers],
     )
-    for worker in workers:
-        active.add_metric([worker.url], worker.load)
-        health.add_metric([worker.url], int(worker.is_ready))
-        http2.add_metric([worker.url], 0)
-    yield from (active, health, http2)
 
 
 def _counters(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
-    requests = CounterMetricFamily(
-        "smg_worker_requests", "Sends, one for each attempt", labels=["worker", "model"]
+    yield counter(
+        "smg_worker_requests",
+        "Sends, one for each attempt",
+        ["worker", "model"],
+        [
+            ((worker.url, model), count)
+            for worker in workers
+            for model, count in worker.requests.items()
+        ],
     )
-    polls = CounterMetricFamily(
-        "smg_engine_load_polls", "Load reports asked for", labels=["worker", "mode"]
+    yield counter(
+        "smg_engine_load_polls",
+        "Load reports asked for",
+        ["worker", "mode"],
+        [((worker.url, "poll"), worker.load_polls) for worker in workers],
     )
-    for worker in workers:
-        for model, count in worker.requests.items():
-            requests.add_metric([worker.url, printable(model)], count)
-        polls.add_metric([worker.url, "poll"], worker.load_polls)
-    yield from (requests, polls)
 
 
 def _totals(totals: _Totals) -> Iterator[Metric]:
-    selections = CounterMetricFamily(
+    yield counter(
         "smg_worker_selection",
         "Selections, one for each attempt",
-        labels=["worker_type", "connection_mode", "model", "policy"],
+        ["worker_type", "connection_mode", "model", "policy"],
+        [((kind, "http", *key), n) for (kind, *key), n in totals.selections.items()],
     )
-    for (kind, model, policy), count in totals.selections.items():
-        selections.add_metric([kind, "http", printable(model), policy], count)
-    errors = CounterMetricFamily(
+    yield counter(
         "smg_worker_errors",
         "Answers of 5xx and failed sends",
-        labels=["worker_type", "connection_mode", "error_type"],
+        ["worker_type", "connection_mode", "error_type"],
+        [((kind, "http", why), n) for (kind, why), n in totals.errors.items()],
     )
-    for (kind, error_type), count in totals.errors.items():
-        errors.add_metric([kind, "http", error_type], count)
-    checks = CounterMetricFamily(
-        "smg_worker_health_checks", "Probes", labels=["worker_type", "result"]
+    yield counter(
+        "smg_worker_health_checks",
+        "Probes",
+        ["worker_type", "result"],
+        totals.checks.items(),
     )
-    for (kind, result), count in totals.checks.items():
-        checks.add_metric([kind, result], count)
-    yield from (selections, errors, checks)
 
 
 def _add(counts: dict[_Key, int], key: _Key, count: int) -> None:
@@ -197,12 +202,12 @@ def _add(counts: dict[_Key, int], key: _Key, count: int) -> None:
 
 def _engine(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
     for name, field, help_text in _ENGINE_GAUGES:
-        family = GaugeMetricFamily(
-            name, help_text, labels=["worker", "model", "dp_rank"]
-        )
-        for worker in workers:
-            for entry in (worker.engine_load or {}).get("loads", ()):
-                rank = str(entry.get("dp_rank", 0))
-                model = printable(worker.model_id or "unknown")
-                family.add_metric([worker.url, model, rank], entry.get(field, 0))
-        yield family
+        rows = [
+            (
+                (worker.url, worker.model_id or "unknown", entry.get("dp_rank", 0)),
+                entry.get(field, 0),
+            )
+            for worker in workers
+            for entry in (worker.engine_load or {}).get("loads", ())
+        ]
+        yield gauge(name, help_text, ["worker", "model", "dp_rank"], rows)

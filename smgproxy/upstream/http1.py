@@ -226,5 +226,5 @@ class WorkerConnection(asyncio.Protocol):
         leg.fail(error)
 
     def _message(self) -> str:
-        url = self._pool.url if self._pool is not None else ""
-        return f"error sending request for url ({url}). URL: {url}"
+        assert self._pool is not None
+        return self._pool.failure()

@@ -47,17 +47,15 @@ class UpstreamOptions:
 class WorkerPool:
     """One worker's connections: a stack of idle ones and the set of busy ones."""
 
-    __slots__ = ("worker", "url", "loop", "_idle", "_busy", "dials")
+    __slots__ = ("worker", "loop", "_idle", "_busy")
 
     def __init__(self, worker: Worker, loop: asyncio.AbstractEventLoop) -> None:
         self.worker = worker
-        self.url = worker.url
         self.loop = loop
         # Insertion order is the stack: the warmest connection is used first, the
         # rest grow idle and expire. Popping one is the reservation.
         self._idle: dict[WorkerConnection, None] = {}
         self._busy: set[WorkerConnection] = set()
-        self.dials = 0
 
     def take(self) -> WorkerConnection | None:
         """The idle connection used last, now reserved; None when there is none."""
@@ -75,7 +73,6 @@ class WorkerPool:
         patience = min(
             worker.http_pool.connect_timeout_secs, max(0.0, deadline - monotonic())
         )
-        self.dials += 1
         try:
             async with asyncio.timeout(patience):
                 _, connection = await self.loop.create_connection(
@@ -83,11 +80,14 @@ class WorkerPool:
                 )
         except (OSError, TimeoutError) as error:
             why = str(error) or "connecting took too long"
-            raise ConnectFailed(
-                f"error sending request for url ({self.url}). URL: {self.url}", why
-            ) from None
+            raise ConnectFailed(self.failure(), why) from None
         self._busy.add(connection)
         return connection
+
+    def failure(self) -> str:
+        """The contract's message for a request that could not be carried out."""
+        url = self.worker.url
+        return f"error sending request for url ({url}). URL: {url}"
 
     def give_back(self, connection: WorkerConnection) -> None:
         """A response is complete and the connection clean."""

@@ -23,6 +23,17 @@ def counts(stage: Stage) -> tuple[int, int]:
 # -- reuse ---------------------------------------------------------------------------
 
 
+class Gate:
+    """A worker that answers when the test lets it."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+
+    async def script(self, connection: Connection, request: Received) -> None:
+        await eventually(lambda: self.is_open)
+        await connection.answer(OK)
+
+
 def test_requests_one_after_another_share_a_connection() -> None:
     async def scene(stage: Stage) -> None:
         for _ in range(5):  # the clients' connections have no part in it
@@ -36,50 +47,40 @@ def test_requests_one_after_another_share_a_connection() -> None:
 
 
 def test_requests_at_once_have_a_connection_each() -> None:
-    is_open = False
-
-    async def script(connection: Connection, request: Received) -> None:
-        await eventually(lambda: is_open)
-        await connection.answer(OK)
+    gate = Gate()
 
     async def scene(stage: Stage) -> None:
-        nonlocal is_open
         clients = [await stage.client() for _ in range(8)]
         for client in clients:
             await client.send(post())
         await eventually(lambda: len(stage.worker.received) == 8)
         assert counts(stage) == (0, 8)
-        is_open = True
+        gate.is_open = True
         for client in clients:
             assert (await client.answer()).body == OK
             client.close()
         assert counts(stage) == (8, 0)
 
-    play(scene, script)
+    play(scene, gate.script)
 
 
 def test_no_more_connections_are_kept_idle_than_the_worker_was_given() -> None:
-    is_open = False
-
-    async def script(connection: Connection, request: Received) -> None:
-        await eventually(lambda: is_open)
-        await connection.answer(OK)
+    gate = Gate()
 
     async def scene(stage: Stage) -> None:
-        nonlocal is_open
         stage.records[0].http_pool = HttpPoolSettings(pool_max_idle_per_host=2)
         clients = [await stage.client() for _ in range(5)]
         for client in clients:
             await client.send(post())
         await eventually(lambda: len(stage.worker.received) == 5)
-        is_open = True
+        gate.is_open = True
         for client in clients:
             assert (await client.answer()).body == OK
             client.close()
         assert counts(stage) == (2, 0)
         await eventually(lambda: len(stage.worker.open) == 2)
 
-    play(scene, script)
+    play(scene, gate.script)
 
 
 # -- the end of an idle connection ---------------------------------------------------
@@ -155,14 +156,9 @@ def test_a_connection_its_worker_ended_while_idle_is_not_tried(end: str) -> None
 
 
 def test_a_worker_that_left_keeps_no_connection_behind_its_last_request() -> None:
-    is_open = False
-
-    async def script(connection: Connection, request: Received) -> None:
-        await eventually(lambda: is_open)
-        await connection.answer(OK)
+    gate = Gate()
 
     async def scene(stage: Stage) -> None:
-        nonlocal is_open
         record = stage.records[0]
         # No idle timeout that would hide it.
         record.http_pool = HttpPoolSettings(pool_idle_timeout_secs=0)
@@ -171,13 +167,13 @@ def test_a_worker_that_left_keeps_no_connection_behind_its_last_request() -> Non
         await eventually(lambda: stage.worker.received)
         record.is_removed = True
         stage.gateway.upstream.forget(record)
-        is_open = True
+        gate.is_open = True
         assert (await client.answer()).body == OK
         await eventually(lambda: not stage.worker.open)
         await eventually(lambda: not stage.gateway.upstream.counts())
         client.close()
 
-    play(scene, script)
+    play(scene, gate.script)
 
 
 # -- sent again, once ----------------------------------------------------------------
