@@ -79,7 +79,7 @@ class Http1Connection(asyncio.Protocol):
 
     __slots__ = (
         "_listener",
-        "_transport",
+        "transport",
         "_reader",
         "_exchange",
         "_source",
@@ -97,7 +97,7 @@ class Http1Connection(asyncio.Protocol):
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._transport: asyncio.Transport | None = None
+        self.transport: asyncio.Transport | None = None
         self._reader = RequestReader(self, listener.head_limits)
         self._exchange: Exchange | None = None
         self._source: Http1Request | None = None
@@ -117,7 +117,7 @@ class Http1Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
         # uvloop's transports are no subclass of asyncio's.
-        self._transport = transport = cast(asyncio.Transport, transport)
+        self.transport = transport = cast(asyncio.Transport, transport)
         listener = self._listener
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else ""
@@ -149,13 +149,14 @@ class Http1Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone, whoever closed it."""
         self._client_gone()
-        self._transport = None
+        self.transport = None
         self._reader.close()
         self._listener.closed(self)
 
     def pause_writing(self) -> None:
         """The client reads too slowly: hold whoever feeds the response."""
         self._is_full = True
+        self._since = monotonic()
         response = self._response
         if response is not None and response.source is not None:
             response.source.hold(Hold.SINK_FULL)
@@ -163,6 +164,7 @@ class Http1Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """There is room again."""
         self._is_full = False
+        self._since = monotonic()
         response = self._response
         if response is not None:
             if response.source is not None:
@@ -198,7 +200,7 @@ class Http1Connection(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Write at once; silently nothing when the socket is already going."""
-        transport = self._transport
+        transport = self.transport
         if transport is not None and not transport.is_closing():
             transport.write(data)
 
@@ -215,15 +217,15 @@ class Http1Connection(asyncio.Protocol):
 
     def pause(self, why: int) -> None:
         """Stop reading for one more reason."""
-        if not self._pauses and self._transport is not None:
-            self._transport.pause_reading()
+        if not self._pauses and self.transport is not None:
+            self.transport.pause_reading()
         self._pauses |= why
 
     def resume(self, why: int) -> None:
         """Drop one reason; read on when none is left."""
         if self._pauses & why:
             self._pauses &= ~why
-            transport = self._transport
+            transport = self.transport
             if not self._pauses and transport is not None:
                 if not transport.is_closing():
                     self._since = monotonic()
@@ -235,8 +237,8 @@ class Http1Connection(asyncio.Protocol):
 
     def cut(self) -> None:
         """Drop the connection at once, unsent bytes included."""
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
     # -- the listener's side ---------------------------------------------------------
 
@@ -252,6 +254,8 @@ class Http1Connection(asyncio.Protocol):
             response.source is not None and response.source.is_ended
         ):
             self._sweep_between(now)
+        elif self._is_full:
+            self._sweep_unread(now)
         elif not self._is_request_complete and not self._source_is_held():
             stall = self._listener.timeouts.stream_body_stall_timeout_secs
             if stall and now - self._since > stall and self._source is not None:
@@ -304,7 +308,7 @@ class Http1Connection(asyncio.Protocol):
         """Half-close, then read and drop until the client closes or time is up."""
         self._lingered = 0
         self._since = monotonic()
-        transport = self._transport
+        transport = self.transport
         if transport is not None and not transport.is_closing():
             self.resume(_BY_SOURCE | _BY_PIPELINE)
             if transport.can_write_eof():
@@ -314,8 +318,8 @@ class Http1Connection(asyncio.Protocol):
 
     def _close(self) -> None:
         self._lingered = 0
-        if self._transport is not None:
-            self._transport.close()
+        if self.transport is not None:
+            self.transport.close()
 
     def _let_go(self) -> None:
         """Cut the pointers between this connection and its exchange."""
@@ -346,7 +350,7 @@ class Http1Connection(asyncio.Protocol):
         limits = self._listener.timeouts
         limit: float = limits.idle_connection_timeout_secs
         since = self._since
-        transport = self._transport
+        transport = self.transport
         unsent = 0 if transport is None else transport.get_write_buffer_size()
         if unsent:
             # It reads its response, and is idle only when that does not move.
@@ -360,11 +364,23 @@ class Http1Connection(asyncio.Protocol):
         if limit and now - since > limit:
             self.cut()
 
+    def _sweep_unread(self, now: float) -> None:
+        """A response runs whose client has yet to read what it was sent."""
+        transport = self.transport
+        unsent = 0 if transport is None else transport.get_write_buffer_size()
+        if unsent != self._unsent_bytes:
+            self._unsent_bytes = unsent
+            self._since = now
+        limit = self._listener.timeouts.client_send_timeout_secs
+        if limit and now - self._since > limit:
+            self._client_gone()
+            self.cut()
+
     def _has_hung_up(self) -> bool:
         """Whether the peer sent its FIN; asks the kernel, reads nothing."""
-        if self._transport is None:
+        if self.transport is None:
             return False
-        sock = self._transport.get_extra_info("socket")
+        sock = self.transport.get_extra_info("socket")
         poll = select.poll()
         poll.register(sock.fileno(), select.POLLRDHUP)
         return bool(poll.poll(0))

@@ -63,6 +63,7 @@ class Http1Response(Sink):
         "_request",
         "_pending",
         "_is_chunked",
+        "_is_flowing",
         "_is_bodiless",
         "_left",
         "keeps_alive",
@@ -75,6 +76,7 @@ class Http1Response(Sink):
         self._request = request
         self._pending = b""  # a head held back until the next call
         self._is_chunked = False
+        self._is_flowing = False  # chunked, and the head is out
         self._is_bodiless = False
         self._left: int | None = None  # body bytes still owed, None = unknown
         self.keeps_alive = request.keeps_alive
@@ -126,6 +128,12 @@ class Http1Response(Sink):
         connection = self._connection
         if connection is None:
             return
+        if self._is_flowing and data and not end:
+            # An event of a stream: nothing but its chunk is to be made.
+            transport = connection.transport
+            if transport is not None and not transport.is_closing():
+                transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+            return
         if self._is_bodiless:
             data = b""
         elif self._is_chunked:
@@ -144,6 +152,7 @@ class Http1Response(Sink):
             else:
                 data = self._pending + data
             self._pending = b""
+            self._is_flowing = self._is_chunked
         if data:
             connection.send(data)
         if end:
@@ -153,6 +162,7 @@ class Http1Response(Sink):
         """Send a head that nothing followed yet."""
         if self._pending and self._connection is not None:
             pending, self._pending = self._pending, b""
+            self._is_flowing = self._is_chunked
             self._connection.send(pending)
 
     def abort(self, error: Exception) -> None:

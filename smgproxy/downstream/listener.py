@@ -46,6 +46,13 @@ class ClientTimeouts:
         "answer 408 when a client sends no byte of its request body this long; 0 = off",
         minimum=0,
     )
+    client_send_timeout_secs: int = flag(
+        300,
+        "--client-send-timeout-secs",
+        _GROUP,
+        "cut a client that takes no byte of its response this long; 0 = off",
+        minimum=0,
+    )
     max_connections: int = flag(
         65536,
         "--max-connections",

@@ -16,7 +16,7 @@ from smgproxy.core.errors import (
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.upstream.leg import Leg
 from smgproxy.wire.http1 import BadMessage
-from smgproxy.wire.http1_response import ResponseReader, encode_request
+from smgproxy.wire.http1_response import ResponseReader, encode_request, sole_chunk
 
 if TYPE_CHECKING:
     from smgproxy.upstream.pool import WorkerPool
@@ -141,6 +141,11 @@ class WorkerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Response bytes; one delivery to the leg for one read."""
+        if self._reader.is_between_chunks:
+            piece = sole_chunk(data)
+            if piece:
+                self._leg.deliver(piece)  # type: ignore[union-attr]
+                return
         self._got_bytes = True
         try:
             self._reader.feed(data)

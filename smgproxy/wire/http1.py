@@ -25,6 +25,10 @@ _FIELD = re.compile(
 _BROKEN_LINES = re.compile(rb"(?<!\r)\n|\r[^\n]|\x00")
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t -~\x80-\xff]*)?\r\n")
+# What such a line may begin with, as far as it has come.
+_SIZE_LINE_START = re.compile(
+    rb"[0-9A-Fa-f]{1,16}(?:[ \t]*|[ \t]*;[\t -~\x80-\xff]*)\r?"
+)
 _TRAILER_LINE = re.compile(TOKEN + rb":[\t -~\x80-\xff]*\r\n")
 # Chunk extensions mean nothing to us; more than this of them is an attack.
 _MAX_SIZE_LINE = 256
@@ -190,8 +194,11 @@ class ChunkedDecoder:
         if self._state == self._TRAILER:
             if self._trailer_bytes + size > self._limit:
                 raise BadMessage("trailers are too long", 431)
-        elif size > (_MAX_SIZE_LINE if self._state == self._SIZE else 1):
-            raise BadMessage("chunk line is too long")
+        elif self._state == self._SIZE:
+            if size > _MAX_SIZE_LINE or not _SIZE_LINE_START.fullmatch(self._line):
+                raise BadMessage("malformed chunk size")
+        elif self._line != b"\r":
+            raise BadMessage("chunk data is longer than its size")
 
     def _take_size(self, line: bytes) -> None:
         matched = _SIZE_LINE.fullmatch(line)

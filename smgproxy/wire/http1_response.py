@@ -54,6 +54,21 @@ def encode_request(request: WorkerRequest, authority: bytes) -> bytes:
     )
 
 
+def sole_chunk(data: bytes) -> bytes:
+    """The payload of a read that is exactly one whole chunk, else nothing.
+
+    That is how an engine's events arrive, and it spares them the parser. Only for a
+    read that begins where a chunk does; sizes of three digits at most, without
+    extensions; all else is left to the parser, malformed sizes too.
+    """
+    line = data.find(b"\r\n", 1, 5)
+    if line > 0 and data.endswith(b"\r\n"):
+        size = len(data) - line - 4
+        if size > 0 and data.startswith(b"%x\r" % size):
+            return data[line + 2 : -2]
+    return b""
+
+
 class _Chunks:
     """The chunked coding of one response, read by llhttp.
 
@@ -61,7 +76,7 @@ class _Chunks:
     takes nothing but blank lines, so no second message can add to this one.
     """
 
-    __slots__ = ("on_body", "is_ended", "_parser", "_tail")
+    __slots__ = ("on_body", "is_ended", "_parser", "_tail", "_is_chunk_over")
 
     _HEAD = (
         b"HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -71,12 +86,29 @@ class _Chunks:
         self.on_body = pieces.append
         self.is_ended = False
         self._tail = b""  # the last bytes of the reads before this one
+        self._is_chunk_over = False
         self._parser = httptools.HttpResponseParser(self)
         self._parser.feed_data(self._HEAD)
+
+    def on_chunk_header(self) -> None:
+        """A chunk begins, or the trailers."""
+        self._is_chunk_over = False
+
+    def on_chunk_complete(self) -> None:
+        """A chunk is over with the line end behind it."""
+        self._is_chunk_over = True
 
     def on_message_complete(self) -> None:
         """The line behind the last chunk, or behind its trailers, has come."""
         self.is_ended = True
+
+    def is_between(self, data: bytes) -> bool:
+        """Whether the last read, ``data``, ended with a chunk's own line end.
+
+        Behind a chunk no CR LF can come but at the end of a size line, and that would
+        have begun the next chunk.
+        """
+        return self._is_chunk_over and data.endswith(b"\r\n")
 
     def feed(self, data: bytes) -> bool:
         """Read on; False when the coding is broken, or goes on behind its end."""
@@ -115,6 +147,7 @@ class ResponseReader:
         "_left",
         "_chunks",
         "_pieces",
+        "is_between_chunks",
         "is_reusable",
     )
 
@@ -130,6 +163,8 @@ class ResponseReader:
         self._left = 0  # body bytes to come, or one of the two kinds above
         self._chunks: _Chunks | None = None
         self._pieces: list[bytes] = []
+        # A chunk begins with the next read: ``sole_chunk`` may be tried on it.
+        self.is_between_chunks = False
         self.is_reusable = True
 
     def expect(self) -> None:
@@ -161,7 +196,7 @@ class ResponseReader:
 
     def close(self) -> None:
         """Let go of what a broken-off body has left, and of the one who is told."""
-        self._is_in_body = False
+        self._is_in_body = self.is_between_chunks = False
         self._on = None  # type: ignore[assignment]
         self._chunks = None
         self._pieces.clear()
@@ -184,6 +219,7 @@ class ResponseReader:
         assert chunks is not None
         is_clean = chunks.feed(data)
         end = chunks.is_ended
+        self.is_between_chunks = not end and is_clean and chunks.is_between(data)
         if pieces:
             body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
@@ -282,5 +318,6 @@ class ResponseReader:
         elif is_chunked:
             self._left = self._CHUNKED
             self._chunks = _Chunks(self._pieces)
+            self.is_between_chunks = True
         else:
             self._left = self._UNTIL_CLOSE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from smgproxy.core.errors import BodyStalled
+from smgproxy.core.exchange import Verdict
 from smgproxy.core.flow import Hold
 from tests.downstream.stage import UPLOAD, Kept, Room, answer, begin
 from tests.fakes.clock import FakeClock
@@ -102,3 +103,32 @@ def test_a_client_that_hung_up_while_paused_is_found_by_the_sweep(
         assert room.is_open_after(clock, 1)
         peers.close()
         assert not room.is_open_after(clock, 1)
+
+
+def test_a_client_that_takes_nothing_of_a_live_stream_is_gone_in_time(
+    clock: FakeClock,
+) -> None:
+    room = Room(client_send_timeout_secs=60)
+    exchange = room.ask()
+    source = begin(exchange)
+    room.transport.peer_stalls(0)
+    source.deliver(b"x" * 200_000)
+    assert room.is_open_after(clock, 59)
+    room.transport.peer_reads(10_000)
+    assert room.is_open_after(clock, 59), "it reads, however slowly"
+    assert room.is_open_after(clock, 59)
+    assert not room.is_open_after(clock, 2)
+    assert exchange.verdict is Verdict.CLIENT_GONE
+    assert source.is_ended, "its worker is let go"
+
+
+def test_a_client_that_has_read_everything_may_wait_for_more(
+    clock: FakeClock,
+) -> None:
+    room = Room(client_send_timeout_secs=60)
+    source = begin(room.ask())
+    room.transport.peer_stalls(0)
+    source.deliver(b"x" * 200_000)
+    assert room.is_open_after(clock, 59)
+    room.transport.peer_reads(300_000)
+    assert room.is_open_after(clock, 1e6)
