@@ -12,15 +12,17 @@ UNKNOWN_MODEL = "unknown"
 class Registry:
     """What is registered, and who of it may serve a model right now.
 
-    ``candidates`` is asked once for each attempt, so its answers are kept until a
-    worker comes, goes or changes state; ``version`` grows with each such change.
+    ``candidates`` is asked for each attempt, by clients of any manners, so all its
+    answers are made at once, for the names that workers serve, and kept until a worker
+    comes, goes or changes state; ``version`` grows with each such change.
     """
 
-    __slots__ = ("_workers", "_candidates", "version")
+    __slots__ = ("_workers", "_ready", "version")
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}  # by id; dict order = registration order
-        self._candidates: dict[str, tuple[Worker, ...]] = {}
+        # Served names and who is ready for each; None = to be made again.
+        self._ready: dict[str, tuple[Worker, ...]] | None = None
         self.version = 0
 
     def __len__(self) -> int:
@@ -73,29 +75,32 @@ class Registry:
 
     def candidates(self, model: str) -> tuple[Worker, ...]:
         """The ready workers that serve ``model``; for "unknown" every ready worker."""
-        found = self._candidates.get(model)
-        if found is None:
-            found = tuple(
-                worker
-                for worker in self._workers.values()
-                if worker.is_ready and (model == UNKNOWN_MODEL or worker.serves(model))
-            )
-            # Only names that some worker serves are kept: clients choose the others.
-            if found:
-                self._candidates[model] = found
-        return found
+        ready = self._ready
+        if ready is None:
+            ready = self._ready = self._by_name()
+        return ready.get(model, ())
 
     def is_served(self, model: str) -> bool:
         """Whether any registered worker, ready or not, serves ``model``."""
-        if model == UNKNOWN_MODEL:
-            return bool(self._workers)
-        return any(worker.serves(model) for worker in self._workers.values())
+        ready = self._ready
+        if ready is None:
+            ready = self._ready = self._by_name()
+        return model in ready
 
     def models(self) -> list[str]:
         """Canonical model ids, each once, in order of registration."""
         workers = self._workers.values()
         return list(dict.fromkeys(c["id"] for one in workers for c in one.models))
 
+    def _by_name(self) -> dict[str, tuple[Worker, ...]]:
+        found: dict[str, list[Worker]] = {}
+        for worker in self._workers.values():
+            for name in {UNKNOWN_MODEL, *worker.served_names()}:
+                workers = found.setdefault(name, [])
+                if worker.is_ready:
+                    workers.append(worker)
+        return {name: tuple(workers) for name, workers in found.items()}
+
     def _changed(self) -> None:
-        self._candidates.clear()
+        self._ready = None
         self.version += 1

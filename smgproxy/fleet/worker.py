@@ -146,9 +146,11 @@ class Worker:
         """The model it serves: its first card's id."""
         return self.models[0]["id"] if self.models else None
 
+    def served_names(self) -> set[str]:
+        """The ids and aliases of its cards."""
+        cards = self.models
+        return {name for c in cards for name in (c["id"], *c.get("aliases", ()))}
+
     def serves(self, model: str) -> bool:
         """Whether ``model`` is an id or alias of one of its cards."""
-        return any(
-            card["id"] == model or model in card.get("aliases", ())
-            for card in self.models
-        )
+        return model in self.served_names()

@@ -58,10 +58,8 @@ class Router:
         return worker
 
     def is_served(self, model: str | None) -> bool:
-        """Whether any registered worker serves the model; quick when one is ready."""
-        name = model or UNKNOWN_MODEL
-        registry = self._registry
-        return bool(registry.candidates(name)) or registry.is_served(name)
+        """Whether any registered worker serves the model."""
+        return self._registry.is_served(model or UNKNOWN_MODEL)
 
     def _policy_for(self, name: str) -> Policy:
         """A policy for a served model; names that left the fleet are dropped."""
