@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import select
 from typing import TYPE_CHECKING, cast
 
 from smgproxy.core.clock import monotonic
@@ -12,8 +11,10 @@ from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import BACKLOG_BYTES, Hold, Source
 from smgproxy.core.message import RequestHead
 from smgproxy.downstream.http1_response import Http1Response
+from smgproxy.downstream.peer import address_of, has_hung_up
 from smgproxy.wire.http1 import BadMessage
-from smgproxy.wire.http1_request import RequestReader
+from smgproxy.wire.http1_request import Http2Preface, RequestReader
+from smgproxy.wire.http2 import PREFACE_HEAD
 
 if TYPE_CHECKING:
     from smgproxy.downstream.listener import Listener
@@ -88,6 +89,7 @@ class Http1Connection(asyncio.Protocol):
         "_pipelined",
         "_pauses",
         "_is_full",
+        "_is_fresh",
         "_unsent_bytes",
         "_lingered",
         "_since",
@@ -105,6 +107,7 @@ class Http1Connection(asyncio.Protocol):
         self._is_request_complete = True
         self._pipelined = b""
         self._pauses = 0
+        self._is_fresh = True  # no request has come
         self._is_full = False  # the client has yet to read what it was sent
         self._unsent_bytes = 0  # of a response that is over, when last looked at
         self._lingered = -1  # bytes thrown away since the last response, -1 = open
@@ -119,8 +122,7 @@ class Http1Connection(asyncio.Protocol):
         # uvloop's transports are no subclass of asyncio's.
         self.transport = transport = cast(asyncio.Transport, transport)
         listener = self._listener
-        peer = transport.get_extra_info("peername")
-        self._peer = peer[0] if isinstance(peer, tuple) else ""
+        self._peer = address_of(transport)
         transport.set_write_buffer_limits(listener.high_water, listener.low_water)
         if not listener.opened(self):
             transport.abort()
@@ -183,6 +185,7 @@ class Http1Connection(asyncio.Protocol):
         self._exchange = exchange
         self._is_request_complete = False
         self._head_began = 0.0
+        self._is_fresh = False
         self._listener.on_exchange(exchange)
 
     def on_body(self, data: bytes, end: bool) -> None:
@@ -260,7 +263,7 @@ class Http1Connection(asyncio.Protocol):
             stall = self._listener.timeouts.stream_body_stall_timeout_secs
             if stall and now - self._since > stall and self._source is not None:
                 self._source.fail(BodyStalled(stall))
-        if self._pauses and self._has_hung_up():
+        if self._pauses and self.transport and has_hung_up(self.transport):
             # Nothing is read while paused, so the end would go unseen (ruling 16).
             self._client_gone()
             self.cut()
@@ -284,6 +287,12 @@ class Http1Connection(asyncio.Protocol):
             self._head_began = self._since
         try:
             rest = self._reader.feed(data)
+        except Http2Preface as preface:
+            if self._is_fresh and self.transport is not None:
+                self._switch(self.transport, preface.rest)
+            else:
+                self._refuse(preface)
+            return
         except BadMessage as error:
             self._refuse(error)
             return
@@ -291,6 +300,13 @@ class Http1Connection(asyncio.Protocol):
             self._pipelined = rest
             if len(rest) >= BACKLOG_BYTES:
                 self.pause(_BY_PIPELINE)
+
+    def _switch(self, transport: asyncio.Transport, rest: bytes) -> None:
+        """The client speaks HTTP/2 by prior knowledge (RFC 9113 section 3.3)."""
+        self.transport = None
+        self._reader.close()
+        successor = self._listener.switch(self, transport)
+        successor.data_received(PREFACE_HEAD + rest)
 
     def _refuse(self, error: BadMessage) -> None:
         """Bytes that are no request: answer if that can be understood, and close."""
@@ -375,12 +391,3 @@ class Http1Connection(asyncio.Protocol):
         if limit and now - self._since > limit:
             self._client_gone()
             self.cut()
-
-    def _has_hung_up(self) -> bool:
-        """Whether the peer sent its FIN; asks the kernel, reads nothing."""
-        if self.transport is None:
-            return False
-        sock = self.transport.get_extra_info("socket")
-        poll = select.poll()
-        poll.register(sock.fileno(), select.POLLRDHUP)
-        return bool(poll.poll(0))

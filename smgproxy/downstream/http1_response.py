@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import http
-import time
-from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from smgproxy.core.clock import monotonic
 from smgproxy.core.flow import Sink
 from smgproxy.core.message import RequestHead, ResponseHead
+from smgproxy.downstream.date import date
 
 if TYPE_CHECKING:
     from smgproxy.core.exchange import Exchange
@@ -31,27 +30,6 @@ def _status_lines(version: bytes) -> list[bytes]:
 
 _STATUS_11 = _status_lines(b"1.1")
 _STATUS_10 = _status_lines(b"1.0")
-
-
-class DateLine:
-    """The Date header, made once a second (RFC 9110 section 6.6.1)."""
-
-    __slots__ = ("_second", "_line")
-
-    def __init__(self) -> None:
-        self._second = 0
-        self._line = b""
-
-    def now(self) -> bytes:
-        """The whole header line for this second."""
-        second = int(time.time())
-        if second != self._second:
-            self._second = second
-            self._line = f"date: {formatdate(second, usegmt=True)}\r\n".encode()
-        return self._line
-
-
-_date = DateLine()
 
 
 class Http1Response(Sink):
@@ -119,7 +97,7 @@ class Http1Response(Sink):
         elif request.is_http10:
             framing += b"connection: keep-alive\r\n"
         if head.get(b"date") is None:
-            framing += _date.now()
+            framing += date.line()
         first = (_STATUS_10 if request.is_http10 else _STATUS_11)[status]
         self._pending = b"%b%b%b\r\n" % (first, fields, framing)
 

@@ -6,11 +6,14 @@ import asyncio
 import dataclasses
 import socket
 from collections.abc import Callable
+from typing import Protocol
 
 from smgproxy.core.clock import Sweeper
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.options import flag
 from smgproxy.downstream.http1 import Http1Connection
+from smgproxy.downstream.http2 import Http2Connection
+from smgproxy.downstream.http2_session import Http2Stats
 from smgproxy.wire.http1_request import HeadLimits
 
 _GROUP = "Request Handling"
@@ -60,6 +63,27 @@ class ClientTimeouts:
         "client connections open at once; more are closed on arrival",
         minimum=1,
     )
+    http2_max_concurrent_streams: int = flag(
+        256,
+        "--http2-max-concurrent-streams",
+        _GROUP,
+        "requests that one HTTP/2 connection may run at once; more are refused",
+        minimum=1,
+        maximum=65536,
+    )
+
+
+class ClientConnection(Protocol):
+    """A client's connection, of whatever protocol."""
+
+    def sweep(self, now: float) -> None:
+        """Look at the deadlines."""
+
+    def drain(self) -> None:
+        """Close now if idle, else behind what runs."""
+
+    def cut(self) -> None:
+        """Drop the connection at once."""
 
 
 class Listener:
@@ -75,6 +99,7 @@ class Listener:
         "accepted",
         "turned_away",
         "malformed",
+        "http2",
         "_connections",
         "_servers",
         "_sweeper",
@@ -95,7 +120,8 @@ class Listener:
         self.accepted = 0
         self.turned_away = 0
         self.malformed: dict[int, int] = {}  # by status of the refusal
-        self._connections: set[Http1Connection] = set()
+        self.http2 = Http2Stats()
+        self._connections: set[ClientConnection] = set()
         self._servers: list[asyncio.Server] = []
         self._sweeper: Sweeper | None = None
 
@@ -147,7 +173,7 @@ class Listener:
 
     # -- the connections' side -------------------------------------------------------
 
-    def opened(self, connection: Http1Connection) -> bool:
+    def opened(self, connection: ClientConnection) -> bool:
         """A connection came; False when there are too many already."""
         self._connections.add(connection)
         if len(self._connections) > self.timeouts.max_connections:
@@ -156,9 +182,20 @@ class Listener:
         self.accepted += 1
         return True
 
-    def closed(self, connection: Http1Connection) -> None:
+    def closed(self, connection: ClientConnection) -> None:
         """A connection is gone."""
         self._connections.discard(connection)
+
+    def switch(
+        self, connection: ClientConnection, transport: asyncio.Transport
+    ) -> Http2Connection:
+        """A client that had said nothing yet turns out to speak HTTP/2."""
+        self._connections.discard(connection)
+        self.accepted -= 1
+        successor = Http2Connection(self)
+        transport.set_protocol(successor)
+        successor.connection_made(transport)
+        return successor
 
     def refused(self, status: int) -> None:
         """A connection sent bytes that are no request."""

@@ -22,14 +22,15 @@ from smgproxy.wire.http1 import (
     tokens_of,
     without_nominated,
 )
+from smgproxy.wire.http2 import PREFACE_HEAD
 
 _GROUP = "Request Handling"
 # Method, then path and query of the usual origin-form or else the whole target, then
 # the minor version: one unknown to us is served as 1.1 (RFC 9110 section 2.5).
+_PATH_AND_QUERY = rb'(/[!"$->@-~]*)(?:\?([!"$-~]*))?'
+_ORIGIN = re.compile(_PATH_AND_QUERY)
 _REQUEST_LINE = re.compile(
-    rb"(" + TOKEN + rb") "
-    rb'(?:(/[!"$->@-~]*)(?:\?([!"$-~]*))?|([!-~]+))'
-    rb" HTTP/1\.([0-9])\r\n"
+    rb"(" + TOKEN + rb") (?:" + _PATH_AND_QUERY + rb"|([!-~]+)) HTTP/1\.([0-9])\r\n"
 )
 _OTHER_VERSION = re.compile(TOKEN + rb" [^\r\n ]+ HTTP/[02-9]\.[0-9]\r\n")
 # RFC 3986 section 3.2.2 and 3.2.3, without the names of future IP versions.
@@ -74,6 +75,17 @@ class HeadLimits:
         minimum=256,
         maximum=1024 * 1024,
     )
+
+
+class Http2Preface(BadMessage):
+    """What came is how a client of HTTP/2 begins (RFC 9113 section 3.3).
+
+    To be followed when nothing came before it; ``rest`` lies behind its head.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("HTTP/2 behind a request of HTTP/1.1", 505)
+        self.rest = b""
 
 
 class RequestEvents(Protocol):
@@ -127,7 +139,11 @@ class RequestReader:
             data = whole
             end = data.find(HEAD_END)
         end += 4
-        head = self._parse(data[:end])
+        try:
+            head = self._parse(data[:end])
+        except Http2Preface as preface:
+            preface.rest = data[end:]
+            raise
         rest = data[end:]
         self._has_skipped = False
         self._on.on_head(head)
@@ -194,6 +210,8 @@ class RequestReader:
             raise BadMessage("request head is too long", 431)
         line = _REQUEST_LINE.match(raw)
         if line is None:
+            if raw == PREFACE_HEAD and not self._has_skipped:
+                raise Http2Preface()
             if _OTHER_VERSION.match(raw) is not None:
                 raise BadMessage("HTTP version is not supported", 505)
             raise BadMessage("malformed request line")
@@ -225,7 +243,11 @@ def _head_of(line: re.Match[bytes], headers: Headers) -> RequestHead:
     if len(first) != len(headers):
         check_single(headers, b"content-length", b"transfer-encoding", b"host")
         connection = joined(headers, b"connection")
-    _check_host(first.get(b"host"), is_http10)
+    host = first.get(b"host")
+    if host is not None:
+        check_host(host)
+    elif not is_http10:
+        raise BadMessage("host is missing")
     length = first.get(b"content-length")
     coding = first.get(b"transfer-encoding")
     if coding is not None:
@@ -255,12 +277,21 @@ def _take_connection(head: RequestHead, options: list[bytes]) -> None:
         head.first = dict(head.headers[::-1])
 
 
-def _check_host(host: bytes | None, is_http10: bool) -> None:
-    if host is None:
-        if not is_http10:
-            raise BadMessage("host is missing")
-    elif _HOST.fullmatch(host) is None:
+def check_host(host: bytes) -> None:
+    """Refuse a Host, or an authority, that is none. Raises BadMessage."""
+    if _HOST.fullmatch(host) is None:
         raise BadMessage("malformed host")
+
+
+def path_of(target: bytes, may_be_asterisk: bool) -> tuple[str, str]:
+    """Path and query of a target in origin-form. Raises BadMessage."""
+    found = _ORIGIN.fullmatch(target)
+    if found is not None:
+        path, query = found.groups()
+        return path.decode("ascii"), query.decode("ascii") if query else ""
+    if may_be_asterisk and target == b"*":
+        return "*", ""
+    raise BadMessage("malformed request target")
 
 
 def _other_target(method: str, target: bytes) -> tuple[bytes, bytes | None]:

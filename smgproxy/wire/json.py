@@ -9,9 +9,7 @@ import ujson
 
 def dumps(value: Any) -> bytes:
     """The gateway's own JSON: compact, non-ASCII raw, slashes unescaped."""
-    return ujson.dumps(
-        value, ensure_ascii=False, escape_forward_slashes=False
-    ).encode()
+    return ujson.dumps(value, ensure_ascii=False, escape_forward_slashes=False).encode()
 
 
 def loads(data: bytes | str) -> Any:

@@ -97,7 +97,6 @@ REQUEST_LINES = (  # RFC 9112 section 3
     _refused("version_0_9_without_version", b"GET /a\r\n\r\n"),
     _refused("version_0_9", b"GET /a HTTP/0.9\r\nHost: h\r\n\r\n", 505),
     _refused("version_2_0", b"GET /a HTTP/2.0\r\nHost: h\r\n\r\n", 505),
-    _refused("http2_preface", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
     _refused("version_in_lower_case", b"GET /a http/1.1\r\nHost: h\r\n\r\n"),
     _refused("version_with_two_digits", b"GET /a HTTP/1.10\r\nHost: h\r\n\r\n"),
     _refused("version_with_leading_zero", b"GET /a HTTP/01.1\r\nHost: h\r\n\r\n"),

@@ -1,0 +1,37 @@
+"""The Date header of every response, made once a second (RFC 9110 section 6.6.1)."""
+
+from __future__ import annotations
+
+import time
+from email.utils import formatdate
+
+
+class Date:
+    """This second, in the form of the protocol."""
+
+    __slots__ = ("_second", "_value", "_line")
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._value = b""
+        self._line = b""
+
+    def value(self) -> bytes:
+        """The field value."""
+        self._look()
+        return self._value
+
+    def line(self) -> bytes:
+        """The whole field line of HTTP/1.1."""
+        self._look()
+        return self._line
+
+    def _look(self) -> None:
+        second = int(time.time())
+        if second != self._second:
+            self._second = second
+            self._value = formatdate(second, usegmt=True).encode()
+            self._line = b"date: %b\r\n" % self._value
+
+
+date = Date()

@@ -1,0 +1,389 @@
+"""One HTTP/2 client connection: many exchanges, one write a loop turn.
+
+h2 keeps the state of the streams and the windows; the frames pass wire/http2.py first.
+Reading is never paused for one stream's sake: a body that waits is not given credit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from h2.errors import ErrorCodes
+from h2.events import (
+    DataReceived,
+    RemoteSettingsChanged,
+    RequestReceived,
+    StreamReset,
+    TrailersReceived,
+    WindowUpdated,
+)
+from h2.exceptions import ProtocolError
+
+from smgproxy.core.clock import monotonic
+from smgproxy.core.exchange import Exchange
+from smgproxy.core.flow import Hold
+from smgproxy.downstream.http2_output import Http2Output
+from smgproxy.downstream.http2_session import (
+    CONNECTION_WINDOW_BYTES,
+    bound_table,
+    server_side,
+)
+from smgproxy.downstream.http2_stream import Http2Request, Http2Response
+from smgproxy.downstream.peer import address_of
+from smgproxy.wire.http1 import BadMessage
+from smgproxy.wire.http2 import (
+    CANCEL,
+    ENHANCE_YOUR_CALM,
+    GOAWAY,
+    INTERNAL_ERROR,
+    NO_ERROR,
+    PROTOCOL_ERROR,
+    REFUSED_STREAM,
+    Allowance,
+    Frame,
+    FrameReader,
+    Http2Violation,
+    goaway,
+)
+from smgproxy.wire.http2_head import check_trailers, request_head
+
+if TYPE_CHECKING:
+    from smgproxy.downstream.listener import Listener
+
+# Answers to frames that need one, unread by the client beyond its responses.
+MAX_UNREAD_BYTES = 1024 * 1024
+# Streams that a client may take back before they were answered: at once, and for ever.
+# Not counted are those whose body was still coming: they cost their sender something.
+RESETS = 1000
+RESETS_PER_SEC = 100.0
+LINGER_SECS = 2.0
+
+
+class Http2Connection(asyncio.Protocol):
+    """A client that speaks HTTP/2, by prior knowledge or as agreed under TLS."""
+
+    __slots__ = (
+        "_listener",
+        "_h2",
+        "_reader",
+        "_streams",
+        "_peer",
+        "_owed",
+        "_resets",
+        "_is_leaving",
+        "_closing_since",
+        "_idle_since",
+        "_head_began",
+        "_full_since",
+        "_unsent_bytes",
+        "transport",
+        "out",
+    )
+
+    def __init__(self, listener: Listener) -> None:
+        now = monotonic()
+        self._listener = listener
+        max_header_bytes = listener.head_limits.max_header_bytes
+        max_streams = listener.timeouts.http2_max_concurrent_streams
+        self._h2 = server_side(max_streams, max_header_bytes)
+        self._reader = FrameReader(max_header_bytes, now)
+        self._streams: dict[int, Http2Response] = {}
+        self._peer = ""
+        self._owed = 0
+        self._resets = Allowance(RESETS, RESETS_PER_SEC, now)
+        self._is_leaving = False  # no new streams: one side said GOAWAY
+        self._closing_since = 0.0  # nothing is read any more
+        self._idle_since = now
+        self._head_began = now
+        self._full_since = now
+        self._unsent_bytes = 0
+        self.transport: asyncio.Transport | None = None
+        self.out = Http2Output(self._h2, asyncio.get_running_loop())
+
+    # -- asyncio's side --------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected, and is known to speak HTTP/2."""
+        listener = self._listener
+        self.transport = transport = cast(asyncio.Transport, transport)
+        self.out.transport = transport
+        self._peer = address_of(transport)
+        transport.set_write_buffer_limits(listener.high_water, listener.low_water)
+        if not listener.opened(self):
+            transport.abort()
+            return
+        listener.http2.connections += 1
+        self.out.mark()
+
+    def data_received(self, data: bytes) -> None:
+        """Frames of any streams."""
+        transport = self.transport
+        if self._closing_since or transport is None:
+            return
+        now = monotonic()
+        reader = self._reader
+        try:
+            for frame in reader.feed(data, now):
+                self._head_began = 0.0
+                self._take(frame, now)
+                if self._closing_since:
+                    return
+            if not reader.is_mid_head:
+                self._head_began = 0.0
+            elif not self._head_began:
+                self._head_began = now
+            if (
+                self.out.is_full
+                and transport.get_write_buffer_size() > MAX_UNREAD_BYTES
+            ):
+                raise Http2Violation(ENHANCE_YOUR_CALM, "answers are not read")
+        except Http2Violation as violation:
+            self._end(violation.code)
+        except ProtocolError as error:
+            self._end(int(error.error_code), is_said=True)
+        self.out.mark()
+
+    def eof_received(self) -> bool:
+        """The end of the client's byte stream: it is gone (ruling 15)."""
+        self._all_gone()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The socket is gone, whoever closed it."""
+        self._all_gone()
+        self.transport = self.out.transport = None
+        self._listener.closed(self)
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly: hold whoever feeds its responses."""
+        self.out.is_full = True
+        self._full_since = monotonic()
+        for response in list(self._streams.values()):
+            if response.source is not None:
+                response.source.hold(Hold.SINK_FULL)
+
+    def resume_writing(self) -> None:
+        """There is room again."""
+        self.out.is_full = False
+        self.out.pump_all()
+        for response in list(self._streams.values()):
+            if response.source is not None and not response.is_waiting:
+                response.source.release(Hold.SINK_FULL)
+
+    # -- the streams' side -----------------------------------------------------------
+
+    def break_off(self, stream_id: int) -> None:
+        """A response cannot be completed; its client must not take it for whole."""
+        self._reset(stream_id, INTERNAL_ERROR)
+        self._forget(stream_id)
+
+    def on_response_end(self, stream_id: int) -> None:
+        """A response's last byte is queued."""
+        response = self._streams.get(stream_id)
+        if response is not None and not response.request.is_ended:
+            # The rest of the upload is not wanted (RFC 9113 section 8.1).
+            self._reset(stream_id, NO_ERROR)
+            response.request.detach()
+        self._forget(stream_id)
+
+    # -- the listener's side ---------------------------------------------------------
+
+    def sweep(self, now: float) -> None:
+        """Look at the deadlines; called about twice a second."""
+        limits = self._listener.timeouts
+        if self._closing_since:
+            if now - self._closing_since > LINGER_SECS:
+                self.cut()
+            return
+        head, idle = (
+            limits.header_read_timeout_secs,
+            limits.idle_connection_timeout_secs,
+        )
+        if head and self._head_began and now - self._head_began > head:
+            self.cut()
+        elif not self._streams:
+            if idle and now - self._idle_since > idle:
+                self._leave()
+        elif self.out.is_full:
+            self._sweep_unread(now, limits.client_send_timeout_secs)
+        else:
+            for stream_id, response in list(self._streams.items()):
+                if response.is_overdue(now, limits):
+                    self._reset(stream_id, CANCEL)
+                    self._forget(stream_id)
+                    response.client_gone()
+
+    def drain(self) -> None:
+        """No more streams; close behind those that run."""
+        self._leave()
+
+    def cut(self) -> None:
+        """Drop the connection at once, unsent bytes included."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    # -- inside ----------------------------------------------------------------------
+
+    def _take(self, frame: Frame, now: float) -> None:
+        if frame.kind == GOAWAY:
+            # h2 would end the connection; what the client has asked for still runs.
+            self._is_leaving = True
+            self._close_if_done()
+            return
+        for event in self._h2.receive_data(frame.data):
+            kind = type(event)
+            if kind is DataReceived:
+                self._on_data(cast(DataReceived, event))
+            elif kind is RequestReceived:
+                self._on_request(cast(RequestReceived, event), now)
+            elif kind is WindowUpdated:
+                stream_id = cast(WindowUpdated, event).stream_id
+                if stream_id:
+                    self.out.pump(stream_id)
+                else:
+                    self.out.pump_all()
+            elif kind is StreamReset:
+                self._on_reset(cast(StreamReset, event), now)
+            elif kind is TrailersReceived:
+                self._on_trailers(cast(TrailersReceived, event))
+            elif kind is RemoteSettingsChanged:
+                bound_table(self._h2)
+                self.out.pump_all()
+
+    def _on_request(self, event: RequestReceived, now: float) -> None:
+        stream_id = event.stream_id
+        listener = self._listener
+        most = listener.timeouts.http2_max_concurrent_streams
+        if self._is_leaving or len(self._streams) >= most:
+            listener.http2.refused += 1
+            self._reset(stream_id, REFUSED_STREAM)
+            return
+        # Lengths are watched by the request, as an error of its stream alone.
+        self._h2.streams[stream_id]._expected_content_length = None
+        has_body = event.stream_ended is None
+        limits = listener.head_limits
+        try:
+            head = request_head(event.headers, has_body=has_body, limits=limits)
+        except BadMessage as error:
+            self._refuse(stream_id, error, has_body)
+            return
+        request = Http2Request(self, stream_id, head)
+        response = Http2Response(self, stream_id, request)
+        exchange = Exchange(head, request, response, self._peer, now)
+        response.belongs_to(exchange)
+        self._streams[stream_id] = response
+        listener.on_exchange(exchange)
+        if not has_body:
+            request.deliver(b"", True)
+
+    def _on_data(self, event: DataReceived) -> None:
+        size = event.flow_controlled_length
+        self._owed += size
+        if self._owed >= CONNECTION_WINDOW_BYTES // 4:
+            owed, self._owed = self._owed, 0
+            self._h2.increment_flow_control_window(owed)
+        response = self._streams.get(event.stream_id)
+        if response is not None:
+            end = event.stream_ended is not None
+            if not response.request.take(event.data, size, end):
+                self._malformed(event.stream_id, response)
+
+    def _on_trailers(self, event: TrailersReceived) -> None:
+        response = self._streams.get(event.stream_id)
+        if response is None:
+            return
+        try:
+            check_trailers(event.headers)
+        except BadMessage:
+            self._malformed(event.stream_id, response)
+            return
+        if not response.request.take(b"", 0, True):
+            self._malformed(event.stream_id, response)
+
+    def _on_reset(self, event: StreamReset, now: float) -> None:
+        response = self._streams.get(event.stream_id)
+        if response is None:
+            return
+        self._listener.http2.resets += 1
+        is_early = response.request.is_ended and not response.is_begun
+        self._forget(event.stream_id)
+        response.client_gone()
+        if is_early and not self._resets.take(now):
+            raise Http2Violation(ENHANCE_YOUR_CALM, "too many streams taken back")
+
+    def _refuse(self, stream_id: int, error: BadMessage, has_body: bool) -> None:
+        """A request that will not be served, and nothing else on the connection."""
+        self._listener.refused(error.status)
+        if error.status == 400:
+            self._reset(stream_id, PROTOCOL_ERROR)
+            return
+        status = b"%d" % error.status
+        self.out.send_head(
+            stream_id, [(b":status", status), (b"content-length", b"0")], True
+        )
+        if has_body:
+            self._reset(stream_id, NO_ERROR)
+
+    def _malformed(self, stream_id: int, response: Http2Response) -> None:
+        """A request turned out to be none (RFC 9113 section 8.1.1)."""
+        self._listener.refused(400)
+        self._reset(stream_id, PROTOCOL_ERROR)
+        self._forget(stream_id)
+        response.client_gone()
+
+    def _reset(self, stream_id: int, code: int) -> None:
+        self._listener.http2.count_error(code)
+        self._h2.reset_stream(stream_id, ErrorCodes(code))
+        self.out.mark()
+
+    def _forget(self, stream_id: int) -> None:
+        self._streams.pop(stream_id, None)
+        self.out.forget(stream_id)
+        self._idle_since = monotonic()
+        self._close_if_done()
+
+    def _leave(self) -> None:
+        """Say that no new stream will be served; close behind those that run."""
+        if not self._is_leaving:
+            self._is_leaving = True
+            self.out.send_raw(goaway(self._h2.highest_inbound_stream_id, NO_ERROR))
+        self._close_if_done()
+
+    def _close_if_done(self) -> None:
+        if self._is_leaving and not self._streams and not self._closing_since:
+            self._linger()
+
+    def _end(self, code: int, is_said: bool = False) -> None:
+        """The connection cannot go on (RFC 9113 section 5.4.1)."""
+        self._listener.http2.count_error(code)
+        if not is_said:
+            self.out.send_raw(goaway(self._h2.highest_inbound_stream_id, code))
+        self._all_gone()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Half-close, then read and drop until the client closes or time is up."""
+        self._closing_since = monotonic()
+        self.out.flush()
+        transport = self.transport
+        if transport is not None and not transport.is_closing():
+            if transport.can_write_eof():
+                transport.write_eof()
+            else:
+                transport.close()
+
+    def _all_gone(self) -> None:
+        streams, self._streams = self._streams, {}
+        for stream_id, response in streams.items():
+            self.out.forget(stream_id)
+            response.client_gone()
+
+    def _sweep_unread(self, now: float, limit: float) -> None:
+        transport = self.transport
+        unsent = 0 if transport is None else transport.get_write_buffer_size()
+        if unsent != self._unsent_bytes:
+            self._unsent_bytes = unsent
+            self._full_since = now
+        elif limit and now - self._full_since > limit:
+            self.cut()

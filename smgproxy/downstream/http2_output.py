@@ -1,0 +1,145 @@
+"""What leaves an HTTP/2 connection: queued in h2, written once a loop turn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from h2.connection import H2Connection
+
+from smgproxy.core.message import Headers
+
+# Response bytes handed to h2 in one loop turn; the rest waits for the next.
+TURN_BYTES = 256 * 1024
+# What one of several waiting responses may send before the next has its turn.
+SHARE_BYTES = 64 * 1024
+
+
+class Waiting(Protocol):
+    """A message with bytes that wait for a window, or for its turn."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are any."""
+
+    def pump(self, limit_bytes: int) -> int:
+        """Send some of them; how many."""
+
+
+class Http2Output:
+    """The sending half of one connection, shared by its streams."""
+
+    __slots__ = (
+        "_h2",
+        "_loop",
+        "_is_dirty",
+        "_turn_bytes",
+        "_is_turn_short",
+        "_blocked",
+        "transport",
+        "is_full",
+    )
+
+    def __init__(self, h2: H2Connection, loop: asyncio.AbstractEventLoop) -> None:
+        self._h2 = h2
+        self._loop = loop
+        self._is_dirty = False
+        self._turn_bytes = 0
+        self._is_turn_short = False  # some bytes wait for nothing but the next turn
+        self._blocked: dict[int, Waiting] = {}
+        self.transport: asyncio.Transport | None = None
+        self.is_full = False  # the peer has yet to read what it was sent
+
+    def send_head(self, stream_id: int, fields: Headers, end: bool) -> None:
+        """Queue a response head."""
+        self._h2.send_headers(stream_id, fields, end_stream=end)
+        self.mark()
+
+    def send_continue(self, stream_id: int) -> None:
+        """Tell a client that waits for it to send its body."""
+        self.send_head(stream_id, [(b":status", b"100")], False)
+
+    def send_body(self, stream_id: int, data: bytes | memoryview, end: bool) -> int:
+        """Queue as much as the client's windows and this turn take; how much it was."""
+        h2 = self._h2
+        left = room = len(data)
+        if left:
+            room = 0 if self.is_full else h2.local_flow_control_window(stream_id)
+            turn = TURN_BYTES - self._turn_bytes
+            if turn < room:
+                room = turn
+                self._is_turn_short = left > turn
+            if room <= 0:
+                return 0
+        most = h2.max_outbound_frame_size
+        if left <= room and left <= most:
+            h2.send_data(stream_id, data, end_stream=end)
+            sent = left
+        else:
+            sent, total = 0, min(left, room)
+            view = memoryview(data)
+            while sent < total:
+                piece = view[sent : min(sent + most, total)]
+                sent += len(piece)
+                h2.send_data(stream_id, piece, end_stream=end and sent == left)
+        self._turn_bytes += sent
+        self.mark()
+        return sent
+
+    def block(self, stream_id: int, message: Waiting) -> None:
+        """A message has bytes that wait for a window, or for its turn."""
+        self._blocked[stream_id] = message
+
+    def credit(self, stream_id: int, size: int) -> None:
+        """Let the client send so many more bytes of a body."""
+        self._h2.increment_flow_control_window(size, stream_id)
+        self.mark()
+
+    def forget(self, stream_id: int) -> None:
+        """A stream is over; nothing of it waits any more."""
+        self._blocked.pop(stream_id, None)
+
+    def send_raw(self, frame: bytes) -> None:
+        """Write a frame that h2 does not make, behind what is queued."""
+        self.flush()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(frame)
+
+    def mark(self) -> None:
+        """Something was queued: write it at the end of this loop turn."""
+        if not self._is_dirty:
+            self._is_dirty = True
+            self._loop.call_soon(self._turn)
+
+    def flush(self) -> None:
+        """Write what is queued."""
+        self._turn_bytes = 0
+        transport = self.transport
+        data = self._h2.data_to_send()
+        if data and transport is not None and not transport.is_closing():
+            transport.write(data)
+
+    def pump(self, stream_id: int) -> None:
+        """One stream's window has opened."""
+        message = self._blocked.pop(stream_id, None)
+        if message is None:
+            return
+        sent = message.pump(SHARE_BYTES)
+        if message.is_waiting:
+            # Behind the others.
+            self._blocked[stream_id] = message
+            if sent >= SHARE_BYTES:
+                self._is_turn_short = True
+                self.mark()
+
+    def pump_all(self) -> None:
+        """The connection's window has opened, or there is room in its socket."""
+        for stream_id in list(self._blocked):
+            self.pump(stream_id)
+
+    def _turn(self) -> None:
+        self._is_dirty = False
+        self.flush()
+        if self._is_turn_short:
+            self._is_turn_short = False
+            self.pump_all()
