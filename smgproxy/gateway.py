@@ -37,7 +37,7 @@ from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
 from smgproxy.system.limits import raise_open_files_limit
 from smgproxy.system.notify import Notifier, watchdog_interval_secs
 from smgproxy.system.sockets import PassedSocketError, listen_fds
-from smgproxy.telemetry.logs import LogStream, set_up_logs
+from smgproxy.telemetry.logs import open_outputs, set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.requestlog import RequestLog
 from smgproxy.telemetry.stats import (
@@ -106,9 +106,9 @@ class Gateway:
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
         self.loop_stats = LoopStats(LOOP_TICK_SECS)
-        self._log_stream = LogStream(telemetry.log_dir)
+        self._log_outputs = open_outputs(telemetry)
         self.request_log = RequestLog(
-            telemetry.log_level, telemetry.log_json, self._log_stream
+            telemetry.log_level, telemetry.log_json, self._log_outputs
         )
         self.fleet = Fleet(
             self.registry,
@@ -149,7 +149,7 @@ class Gateway:
     async def start(self) -> None:
         """Listen, and begin to register workers. Raises StartError."""
         settings = self._settings
-        self._undo_logs = set_up_logs(settings.telemetry, self._log_stream)
+        self._undo_logs = set_up_logs(settings.telemetry, self._log_outputs)
         for notice in settings.notices:
             _log.warning("%s", notice)
         clients, metrics = self._sockets()
@@ -226,7 +226,7 @@ class Gateway:
         self.request_log.flush()
         if self._undo_logs is not None:
             self._undo_logs()
-        self._log_stream.close()
+        self._log_outputs.close()
         self._notifier.close()
 
     # -- wiring ----------------------------------------------------------------------

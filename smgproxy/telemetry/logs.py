@@ -7,11 +7,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
 
 import ujson
 
 from smgproxy.telemetry.options import TelemetryOptions
+from smgproxy.telemetry.output import DailyFile, Lines, Output, Outputs
 
 OFF = logging.CRITICAL + 10
 LEVELS = {
@@ -21,6 +21,8 @@ LEVELS = {
     "error": logging.ERROR,
     "off": OFF,
 }
+STDERR = 2
+_DROPS = "smgproxy.log"
 _SHORT = {"WARNING": "WARN", "CRITICAL": "ERROR"}
 
 
@@ -67,55 +69,32 @@ class LogFormatter(logging.Formatter):
         return f"{stamp(record.created)} {level:>5} {record.name}: {text}"
 
 
-class LogStream:
-    """Where lines go: stderr, or the file of the day under --log-dir (UTC)."""
+def drop_notice(is_json: bool) -> Callable[[int], str]:
+    """What makes the line that stands for lines which found no reader."""
 
-    __slots__ = ("_folder", "_day", "_file")
+    def line(dropped: int) -> str:
+        text = f"{dropped} log lines were dropped: nobody took them in time"
+        now = time.time()
+        if is_json:
+            return json_line(now, "WARN", _DROPS, {"message": text})
+        return f"{stamp(now)}  WARN {_DROPS}: {text}"
 
-    def __init__(self, folder: str | None) -> None:
-        self._folder = None if folder is None else Path(folder)
-        self._day = ""
-        self._file: TextIO | None = None
-
-    def write(self, text: str) -> None:
-        """Write whole lines; a log that cannot be written must not stop the gateway."""
-        try:
-            self._target().write(text)
-        except (OSError, ValueError):
-            pass
-
-    def flush(self) -> None:
-        """Part of what logging.StreamHandler expects."""
-        try:
-            self._target().flush()
-        except (OSError, ValueError):
-            pass
-
-    def close(self) -> None:
-        """Close the file of the day; what cannot be written any more is lost."""
-        file, self._file = self._file, None
-        if file is not None:
-            try:
-                file.close()
-            except OSError:
-                pass
-
-    def _target(self) -> TextIO:
-        if self._folder is None:
-            return sys.stderr
-        day = time.strftime("%Y-%m-%d", time.gmtime())
-        if self._file is None or day != self._day:
-            self.close()
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._day = day
-            path = self._folder / f"smg.{day}"
-            self._file = path.open("a", encoding="utf-8", buffering=1)
-        return self._file
+    return line
 
 
-def set_up_logs(options: TelemetryOptions, stream: LogStream) -> Callable[[], None]:
-    """Send what all rooms log to ``stream``; returns what undoes it."""
-    handler = logging.StreamHandler(stream)
+def open_outputs(options: TelemetryOptions) -> Outputs:
+    """Where all lines go: standard error, or with --log-dir a daily file."""
+    notice = drop_notice(options.log_json)
+    if options.log_dir is not None:
+        return Outputs([DailyFile(Path(options.log_dir), notice)])
+    # Without a standard error of its own, 2 may become any file's or socket's number.
+    is_there = sys.stderr is not None
+    return Outputs([Output(STDERR, notice)] if is_there else [])
+
+
+def set_up_logs(options: TelemetryOptions, lines: Lines) -> Callable[[], None]:
+    """Send what all rooms log to ``lines``; returns what undoes it."""
+    handler = logging.StreamHandler(lines)
     handler.setFormatter(LogFormatter(options.log_json))
     level = LEVELS[options.log_level]
     # What libraries say is of interest when it is bad.

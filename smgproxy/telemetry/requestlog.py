@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Protocol
 
 from smgproxy.telemetry.logs import LEVELS, json_line, printable, stamp
+from smgproxy.telemetry.output import Lines
 
-# Lines that may wait for the next flush; a flood beyond it loses lines, not memory.
-MAX_WAITING = 20_000
+# Lines that wait for a timer; more are passed on at once, and bounded there.
+MAX_WAITING = 1000
 _PROBES = frozenset(("/health", "/liveness", "/readiness"))
 _TARGET = "smgproxy.request"
 # The name of a level, and what a line of that level says (contract, logging).
@@ -22,16 +22,6 @@ _SAYS = {
 _BROKEN = "response stream failed after the head was sent"
 
 
-class Lines(Protocol):
-    """Where finished lines go."""
-
-    def write(self, text: str) -> None:
-        """Take whole lines."""
-
-    def flush(self) -> None:
-        """Pass them on."""
-
-
 class RequestLog:
     """Keeps lines until ``flush``, which a timer calls about twice a second.
 
@@ -39,14 +29,13 @@ class RequestLog:
     strings and bodies never get here.
     """
 
-    __slots__ = ("_level", "_is_json", "_stream", "_waiting", "dropped")
+    __slots__ = ("_level", "_is_json", "_lines", "_waiting")
 
-    def __init__(self, level: str, is_json: bool, stream: Lines) -> None:
+    def __init__(self, level: str, is_json: bool, lines: Lines) -> None:
         self._level = LEVELS[level]
         self._is_json = is_json
-        self._stream = stream
+        self._lines = lines
         self._waiting: list[str] = []
-        self.dropped = 0
 
     def wants(self, template: str, status: int, error_code: str) -> bool:
         """Whether a request that ended so is to be recorded."""
@@ -65,9 +54,6 @@ class RequestLog:
         secs: float,
     ) -> None:
         """Keep one line."""
-        if len(self._waiting) >= MAX_WAITING:
-            self.dropped += 1
-            return
         level, message = _SAYS[_level_of(template, status, error_code)]
         method, path = printable(method), printable(path)
         identity = request_id.decode("ascii", "replace")
@@ -93,22 +79,15 @@ class RequestLog:
                 f"{' error_code=' + error_code if error_code else ''}"
             )
         self._waiting.append(line)
+        if len(self._waiting) >= MAX_WAITING:
+            self.flush()
 
     def flush(self) -> None:
         """Write what waits, with one write."""
-        if self.dropped:
-            dropped, self.dropped = self.dropped, 0
-            text = f"{dropped} lines were dropped, more requests ended than fit"
-            now = time.time()
-            self._waiting.append(
-                json_line(now, "WARN", _TARGET, {"message": text})
-                if self._is_json
-                else f"{stamp(now)}  WARN {_TARGET}: {text}"
-            )
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            self._stream.write("\n".join(waiting) + "\n")
-            self._stream.flush()
+            self._lines.write("\n".join(waiting) + "\n")
+        self._lines.flush()
 
 
 def _level_of(template: str, status: int, error_code: str) -> int:

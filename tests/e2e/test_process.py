@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import signal
 import socket
+import time
 from pathlib import Path
 
 import httpx
@@ -104,6 +108,29 @@ def test_every_log_line_is_json_whatever_clients_send(tmp_path: Path) -> None:
             ("/%0a%", 404),
         ]
         assert "hunter2" not in running.err
+
+
+def test_a_log_nobody_reads_stops_nothing_and_its_lines_stay_whole(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "err")
+    reader = os.open(tmp_path / "err", os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    with RunningGateway(tmp_path, *SIMULATED, "--log-json") as running:
+        running.wait_until()
+        for _ in range(60):  # more lines than the pipe takes
+            assert running.ask("GET", "/v1/models").status_code == 200
+        running.signal(signal.SIGTERM)
+        read = b""
+        while running.child.poll() is None:
+            with contextlib.suppress(BlockingIOError):
+                read += os.read(reader, 65536)
+            time.sleep(0.001)
+        read += os.read(reader, 65536)
+    os.close(reader)
+    lines = [json.loads(line) for line in read.splitlines()]
+    assert sum(line.get("path") == "/v1/models" for line in lines) == 60
+    assert any("drained" in line["message"] for line in lines)
 
 
 def test_the_log_level_of_the_flag_is_kept(tmp_path: Path) -> None:

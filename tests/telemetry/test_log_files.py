@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import ujson
 
-from smgproxy.telemetry.logs import LogFormatter, LogStream, set_up_logs
+from smgproxy.telemetry.logs import LogFormatter, open_outputs, set_up_logs
 from smgproxy.telemetry.options import TelemetryOptions
+from smgproxy.telemetry.output import DailyFile
 
 MIDNIGHT = 1_767_312_000.0  # 2026-01-02 00:00:00 UTC
 
@@ -27,10 +28,14 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made, real = Clock(), time.gmtime
     monkeypatch.setattr(
-        "smgproxy.telemetry.logs.time.gmtime",
+        "smgproxy.telemetry.output.time.gmtime",
         lambda secs=None: real(made.now if secs is None else secs),
     )
     return made
+
+
+def daily(folder: Path) -> DailyFile:
+    return DailyFile(folder, lambda dropped: f"({dropped} lost)")
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +49,7 @@ def as_it_was() -> Iterator[None]:
 
 
 def test_the_file_changes_at_midnight_utc(tmp_path: Path, clock: Clock) -> None:
-    stream = LogStream(str(tmp_path))
+    stream = daily(tmp_path)
     for clock.now, text in ((MIDNIGHT - 1, "a\n"), (MIDNIGHT, "b\n")):
         stream.write(text)
     stream.close()
@@ -54,34 +59,35 @@ def test_the_file_changes_at_midnight_utc(tmp_path: Path, clock: Clock) -> None:
 
 def test_a_file_of_today_is_added_to(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "smg.2026-01-02").write_text("before\n")
-    stream = LogStream(str(tmp_path))
+    stream = daily(tmp_path)
     stream.write("after\n")
     stream.close()
     assert (tmp_path / "smg.2026-01-02").read_text() == "before\nafter\n"
 
 
-def test_a_line_is_in_the_file_once_it_is_written(tmp_path: Path, clock: Clock) -> None:
-    stream = LogStream(str(tmp_path))
+def test_a_line_is_in_the_file_once_it_is_flushed(tmp_path: Path, clock: Clock) -> None:
+    stream = daily(tmp_path)
     stream.write("a\n")
+    stream.flush()
     assert (tmp_path / "smg.2026-01-02").read_text() == "a\n"
     stream.close()
 
 
 def test_a_full_disk_loses_lines_and_nothing_else(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "smg.2026-01-02").symlink_to("/dev/full")
-    stream = LogStream(str(tmp_path))
+    stream = daily(tmp_path)
     for _ in range(3):
         stream.write("lost\n" * 5000)
         stream.flush()
     clock.now += 86400
     stream.write("kept\n")
     stream.close()
-    assert (tmp_path / "smg.2026-01-03").read_text() == "kept\n"
+    assert (tmp_path / "smg.2026-01-03").read_text() == "kept\n(15000 lost)\n"
 
 
 def test_closing_on_a_full_disk_is_no_error(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "smg.2026-01-02").symlink_to("/dev/full")
-    stream = LogStream(str(tmp_path))
+    stream = daily(tmp_path)
     stream.write("lost\n")
     stream.close()
     stream.close()
@@ -92,12 +98,13 @@ def test_a_folder_that_comes_back_is_written_again(
 ) -> None:
     blocked = tmp_path / "logs"
     blocked.write_text("")
-    stream = LogStream(str(blocked))
+    stream = daily(blocked)
     stream.write("lost\n")
+    stream.flush()
     blocked.unlink()
     stream.write("kept\n")
     stream.close()
-    assert (blocked / "smg.2026-01-02").read_text() == "kept\n"
+    assert (blocked / "smg.2026-01-02").read_text() == "kept\n(1 lost)\n"
 
 
 @pytest.mark.parametrize(
@@ -113,8 +120,8 @@ def test_a_folder_that_comes_back_is_written_again(
 def test_levels_are_ours_and_libraries_speak_when_it_is_bad(
     tmp_path: Path, clock: Clock, level: str, ours: list[str], library: list[str]
 ) -> None:
-    stream = LogStream(str(tmp_path))
-    options = TelemetryOptions(log_level=level, log_json=True)
+    options = TelemetryOptions(log_level=level, log_json=True, log_dir=str(tmp_path))
+    stream = open_outputs(options)
     undo = set_up_logs(options, stream)
     for name in ("smgproxy.fleet", "some.library"):
         log = logging.getLogger(name)
