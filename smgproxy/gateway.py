@@ -32,6 +32,7 @@ from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
 from smgproxy.probes import ProbeThread
 from smgproxy.routing.router import Router
+from smgproxy.server_options import shown
 from smgproxy.settings import Settings
 from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
 from smgproxy.system.limits import raise_open_files_limit
@@ -39,6 +40,8 @@ from smgproxy.system.notify import Notifier, watchdog_interval_secs
 from smgproxy.system.sockets import PassedSocketError, listen_fds
 from smgproxy.telemetry.logs import open_outputs, set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
+from smgproxy.telemetry.options import TelemetryOptions
+from smgproxy.telemetry.output import Outputs
 from smgproxy.telemetry.requestlog import RequestLog
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
@@ -106,7 +109,7 @@ class Gateway:
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
         self.loop_stats = LoopStats(LOOP_TICK_SECS)
-        self._log_outputs = open_outputs(telemetry)
+        self._log_outputs = _opened(telemetry)
         self.request_log = RequestLog(
             telemetry.log_level, telemetry.log_json, self._log_outputs
         )
@@ -300,6 +303,18 @@ class Gateway:
     def _ages(self) -> list[float]:
         now = monotonic()
         return [now - exchange.opened_at for exchange in self.dispatcher.running]
+
+
+def _opened(telemetry: TelemetryOptions) -> Outputs:
+    """Where log lines go, or the reason why not."""
+    try:
+        return open_outputs(telemetry)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StartError(
+            f"--log-dir: cannot write to {shown(error.filename or '')}: {why}; name a "
+            "folder that can be written, or leave the flag out for standard error only"
+        ) from None
 
 
 def _bound(flag: str, host: str, port: int, reuse_port: bool = False) -> socket.socket:

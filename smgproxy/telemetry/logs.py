@@ -1,4 +1,4 @@
-"""How the gateway logs: one line an event, text or JSON, to stderr or a daily file."""
+"""How the gateway logs: one line an event, text or JSON, to stderr and a daily file."""
 
 from __future__ import annotations
 
@@ -83,13 +83,20 @@ def drop_notice(is_json: bool) -> Callable[[int], str]:
 
 
 def open_outputs(options: TelemetryOptions) -> Outputs:
-    """Where all lines go: standard error, or with --log-dir a daily file."""
+    """Where all lines go: standard error, and with --log-dir a file of the day too.
+
+    Raises OSError when that file cannot be written.
+    """
     notice = drop_notice(options.log_json)
-    if options.log_dir is not None:
-        return Outputs([DailyFile(Path(options.log_dir), notice)])
+    outputs: list[Output | DailyFile] = []
     # Without a standard error of its own, 2 may become any file's or socket's number.
-    is_there = sys.stderr is not None
-    return Outputs([Output(STDERR, notice)] if is_there else [])
+    if sys.stderr is not None:
+        outputs.append(Output(STDERR, notice))
+    if options.log_dir is not None:
+        daily = DailyFile(Path(options.log_dir), notice)
+        daily.open()
+        outputs.append(daily)
+    return Outputs(outputs)
 
 
 def set_up_logs(options: TelemetryOptions, lines: Lines) -> Callable[[], None]:

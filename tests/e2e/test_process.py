@@ -57,6 +57,17 @@ def test_a_taken_port_is_one_line_that_names_the_flag(
             )
 
 
+def test_a_log_folder_that_cannot_be_written_is_one_line_that_names_the_flag(
+    tmp_path: Path,
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with RunningGateway(tmp_path, "--log-dir", str(blocked)) as started:
+        assert started.wait() == 1
+        [line] = started.err.splitlines()
+        assert line.startswith("smg launch: --log-dir: cannot write to")
+
+
 def children_of(pid: int) -> list[int]:
     """The processes whose parent is ``pid``."""
     found = []

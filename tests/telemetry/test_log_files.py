@@ -166,3 +166,31 @@ def test_whatever_a_record_says_stays_one_line_of_ascii(
     assert line.isprintable()
     if is_json:
         assert ujson.loads(line)["message"] == f"said {evil}"
+
+
+def test_a_folder_is_written_beside_standard_error(
+    tmp_path: Path, clock: Clock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    outputs = open_outputs(TelemetryOptions(log_dir=str(tmp_path / "new" / "logs")))
+    outputs.write("a\n")
+    outputs.close()
+    assert capfd.readouterr().err == "a\n"
+    assert (tmp_path / "new" / "logs" / "smg.2026-01-02").read_text() == "a\n"
+
+
+def test_a_folder_that_cannot_be_written_is_told_when_it_is_opened(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):
+        open_outputs(TelemetryOptions(log_dir=str(tmp_path / "file")))
+
+
+def test_a_closed_standard_error_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    outputs = open_outputs(TelemetryOptions())
+    outputs.write("a\n")
+    outputs.close()
+    assert capfd.readouterr().err == ""
