@@ -6,7 +6,9 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
+from types import CodeType
 
 import ujson
 
@@ -22,7 +24,7 @@ LEVELS = {
     "off": OFF,
 }
 STDERR = 2
-_DROPS = "smgproxy.log"
+_ROOT = f"{Path(__file__).parents[2]}/"
 _SHORT = {"WARNING": "WARN", "CRITICAL": "ERROR"}
 
 
@@ -36,18 +38,31 @@ def printable(text: str) -> str:
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 
 
+def quoted(text: str) -> str:
+    """A JSON string; text lines quote in the same way."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return ujson.dumps(text, ensure_ascii=True, escape_forward_slashes=False)
+
+
 def stamp(moment: float) -> str:
     """``YYYY-MM-DD HH:MM:SS``, UTC."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))
+    return _stamp(int(moment))
 
 
-def json_line(moment: float, level: str, target: str, fields: dict[str, object]) -> str:
-    """One JSON object, with the contract's leading keys."""
-    when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
-    millis = int(moment % 1 * 1000)
-    row = {"timestamp": f"{when}.{millis:03d}Z", "level": level, **fields}
-    row["target"] = target
-    return ujson.dumps(row, ensure_ascii=True, escape_forward_slashes=False)
+@lru_cache(maxsize=2)  # thousands of lines have the same second
+def _stamp(second: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(second))
+
+
+def place_of(code: CodeType) -> tuple[str, int]:
+    """File and line of a function, as they stand in log lines."""
+    return place(code.co_filename), code.co_firstlineno
+
+
+def place(path: str) -> str:
+    """A source file's path from its package on."""
+    return path.removeprefix(_ROOT)
 
 
 class LogFormatter(logging.Formatter):
@@ -63,22 +78,29 @@ class LogFormatter(logging.Formatter):
         message = record.getMessage()
         if record.exc_info:
             message += "\n" + self.formatException(record.exc_info)
-        if self._is_json:
-            return json_line(record.created, level, record.name, {"message": message})
-        text = printable(message)
-        return f"{stamp(record.created)} {level:>5} {record.name}: {text}"
+        file, line = printable(place(record.pathname)), record.lineno
+        if not self._is_json:
+            return (
+                f"{stamp(record.created)} {level:>5} {record.name}: {file}: {line}: "
+                + printable(message)
+            )
+        return (
+            f'{{"timestamp":"{stamp(record.created)}","level":"{level}",'
+            f'"message":{quoted(message)},"target":{quoted(record.name)},'
+            f'"filename":{quoted(file)},"line_number":{line}}}'
+        )
 
 
 def drop_notice(is_json: bool) -> Callable[[int], str]:
     """What makes the line that stands for lines which found no reader."""
+    formatter = LogFormatter(is_json)
 
     def line(dropped: int) -> str:
         text = f"{dropped} log lines were dropped: nobody took them in time"
-        now = time.time()
-        if is_json:
-            return json_line(now, "WARN", _DROPS, {"message": text})
-        return f"{stamp(now)}  WARN {_DROPS}: {text}"
+        at = __file__, line_number, text, (), None
+        return formatter.format(logging.LogRecord(__name__, logging.WARNING, *at))
 
+    _, line_number = place_of(line.__code__)
     return line
 
 

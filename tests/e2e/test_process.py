@@ -113,8 +113,8 @@ def test_every_log_line_is_json_whatever_clients_send(tmp_path: Path) -> None:
         assert running.stop() == 0
         lines = [json.loads(line) for line in running.err.splitlines()]
         assert all({"timestamp", "level", "target"} <= line.keys() for line in lines)
-        requests = [one for one in lines if one["target"] == "smgproxy.request"]
-        assert [(one["path"][:5], one["status_code"]) for one in requests] == [
+        spans = [one["span"] for one in lines if one["target"] == "smg::response"]
+        assert [(one["path"][:5], one["status_code"]) for one in spans] == [
             ("/v1/c", 200),
             ("/%0a%", 404),
         ]
@@ -140,7 +140,8 @@ def test_a_log_nobody_reads_stops_nothing_and_its_lines_stay_whole(
         read += os.read(reader, 65536)
     os.close(reader)
     lines = [json.loads(line) for line in read.splitlines()]
-    assert sum(line.get("path") == "/v1/models" for line in lines) == 60
+    ended = [line["span"] for line in lines if line["target"] == "smg::response"]
+    assert sum(span["path"] == "/v1/models" for span in ended) == 60
     assert any("drained" in line["message"] for line in lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 import ujson
 
-from smgproxy.telemetry.logs import LogFormatter, open_outputs, set_up_logs
+from smgproxy import fleet
+from smgproxy.telemetry.logs import LogFormatter, drop_notice, open_outputs, set_up_logs
 from smgproxy.telemetry.options import TelemetryOptions
 from smgproxy.telemetry.output import DailyFile
 
@@ -139,18 +141,31 @@ def test_levels_are_ours_and_libraries_speak_when_it_is_bad(
     ]
 
 
-def test_a_record_is_time_level_target_and_message() -> None:
+def test_a_record_is_time_level_target_place_and_message() -> None:
+    file = inspect.getfile(fleet)
     record = logging.LogRecord(
-        "smgproxy.fleet", logging.WARNING, "", 0, "worker %s left", ("w",), None
+        "smgproxy.fleet", logging.WARNING, file, 7, "worker %s left", ("w",), None
     )
     record.created = MIDNIGHT + 0.25
     assert LogFormatter(is_json=False).format(record) == (
-        "2026-01-02 00:00:00  WARN smgproxy.fleet: worker w left"
+        "2026-01-02 00:00:00  WARN smgproxy.fleet: smgproxy/fleet/__init__.py: 7: "
+        "worker w left"
     )
     assert LogFormatter(is_json=True).format(record) == (
-        '{"timestamp":"2026-01-02T00:00:00.250Z","level":"WARN",'
-        '"message":"worker w left","target":"smgproxy.fleet"}'
+        '{"timestamp":"2026-01-02 00:00:00","level":"WARN",'
+        '"message":"worker w left","target":"smgproxy.fleet",'
+        '"filename":"smgproxy/fleet/__init__.py","line_number":7}'
     )
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_lines_that_were_dropped_are_told_in_a_line_like_any_other(
+    is_json: bool,
+) -> None:
+    line = drop_notice(is_json)(7)
+    assert "7 log lines were dropped" in line
+    assert "WARN" in line
+    assert "smgproxy/telemetry/logs.py" in line
 
 
 @pytest.mark.parametrize("is_json", [False, True])
