@@ -139,7 +139,7 @@ class Gateway:
         self.listener = Listener(
             settings.clients, settings.heads, self.dispatcher.on_exchange
         )
-        side = SideDispatcher(metrics_routes(self._exposition().render), loop)
+        side = SideDispatcher(metrics_routes(self._exposition()), loop)
         self._metrics = Listener(settings.clients, settings.heads, side.on_exchange)
 
     @property
