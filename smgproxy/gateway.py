@@ -27,7 +27,7 @@ from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
 from smgproxy.downstream.listener import Listener, bind
-from smgproxy.drain import Drain
+from smgproxy.drain import Drain, DrainTimes
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
 from smgproxy.probes import ProbeThread
@@ -196,8 +196,11 @@ class Gateway:
         self._drain = Drain(
             self.dispatcher,
             self.listener,
-            server.shutdown_grace_period_secs,
-            has_readiness_consumer=server.health_check_port is not None,
+            DrainTimes(
+                server.shutdown_grace_period_secs,
+                self._settings.fleet.drain_settle_secs,
+                has_probe_port=server.health_check_port is not None,
+            ),
         )
         self._notifier.stopping()
         self._notifier.status("draining")
