@@ -22,6 +22,9 @@ _SAYS = {
     logging.ERROR: ("ERROR", "request failed with server error"),
 }
 _BROKEN = "response stream failed after the head was sent"
+# Clients that hang up, which is their right: nginx has such lines at info as well.
+_CLIENT_CLOSED = 499
+_LEFT = "client closed the request"
 
 
 class Span(NamedTuple):
@@ -36,8 +39,8 @@ class Span(NamedTuple):
 class RequestLog:
     """Keeps lines until ``flush``, which a timer calls about twice a second.
 
-    INFO below 400, WARN for 4xx, ERROR for 5xx; probes are DEBUG. Credentials, query
-    strings and bodies never get here.
+    INFO below 400 and for 499, WARN for other 4xx, ERROR for 5xx; probes are DEBUG.
+    Credentials, query strings and bodies never get here.
     """
 
     __slots__ = ("_level", "_line", "_lines", "_waiting")
@@ -75,6 +78,8 @@ class RequestLog:
         level, message = _SAYS[_level_of(template, status, error_code)]
         if error_code == "stream_error":
             message = _BROKEN
+        elif status == _CLIENT_CLOSED:
+            message = _LEFT
         end = (status, int(secs * 1_000_000))
         self._keep(
             self._line(
@@ -106,7 +111,8 @@ def _level_of(template: str, status: int, error_code: str) -> int:
         return logging.DEBUG
     if status >= 500:
         return logging.ERROR
-    return logging.WARNING if status >= 400 else logging.INFO
+    is_warning = status >= 400 and status != _CLIENT_CLOSED
+    return logging.WARNING if is_warning else logging.INFO
 
 
 def _text_line(

@@ -191,7 +191,8 @@ def test_a_record_with_a_traceback_keeps_to_its_line() -> None:
     [
         ("/readiness", 503, "", "DEBUG", "finished probe request"),
         ("/v1/models", 200, "", "INFO", "finished processing request"),
-        ("/v1/models", 499, "x", "WARN", "request failed with client error"),
+        ("/v1/models", 400, "x", "WARN", "request failed with client error"),
+        ("/v1/models", 499, "x", "INFO", "client closed the request"),
         ("/v1/models", 502, "x", "ERROR", "request failed with server error"),
         (
             *("/v1/messages", 200, "stream_error"),
