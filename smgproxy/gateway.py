@@ -300,6 +300,7 @@ class Gateway:
             self._ages,
             self.upstream.counts,
             lambda: self.upstream.resends,
+            lambda: self._log_outputs.lost,
         )
         return Exposition(sources, __version__)
 

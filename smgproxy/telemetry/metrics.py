@@ -41,6 +41,7 @@ class Sources:
         "ages",
         "pools",
         "sends",
+        "lost_lines",
     )
 
     def __init__(
@@ -53,6 +54,7 @@ class Sources:
         ages: Callable[[], Iterable[float]],
         pools: Callable[[], dict[str, tuple[int, int]]],
         sends: Callable[[], int],
+        lost_lines: Callable[[], int],
     ) -> None:
         self.http = http
         self.router = router
@@ -62,6 +64,7 @@ class Sources:
         self.ages = ages  # seconds since each running request arrived
         self.pools = pools  # idle and busy connections by worker URL
         self.sends = sends  # requests sent a second time
+        self.lost_lines = lost_lines  # of the log
 
 
 class Exposition:
@@ -229,4 +232,10 @@ class Exposition:
             "Ticks more than 5 ms late",
             [],
             [((), loop.stalls)],
+        )
+        yield counter(
+            "smg_log_lines_dropped",
+            "Log lines that nobody took in time",
+            [],
+            [((), self._sources.lost_lines())],
         )

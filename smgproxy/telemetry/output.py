@@ -44,15 +44,29 @@ class Output:
     ``notice`` makes the line that says how many were dropped.
     """
 
-    __slots__ = ("dropped", "_fd", "_way", "_notice", "_waiting", "_is_mid_line")
+    __slots__ = (
+        "dropped",
+        "told",
+        "_fd",
+        "_way",
+        "_notice",
+        "_waiting",
+        "_is_mid_line",
+    )
 
     def __init__(self, fd: int, notice: Callable[[int], str]) -> None:
         self.dropped = 0  # lines, since the last notice
+        self.told = 0  # lines that the notices before told of
         self._fd = fd
         self._way = _way_out(fd)
         self._notice = notice
         self._waiting = bytearray()
         self._is_mid_line = False
+
+    @property
+    def lost(self) -> int:
+        """Lines dropped so far."""
+        return self.told + self.dropped
 
     def write(self, text: str) -> None:
         """Take whole lines, as many as there is room for."""
@@ -73,6 +87,8 @@ class Output:
             self._push()
             if self.dropped:  # not even the notice could be written
                 self.dropped = dropped
+            else:
+                self.told += dropped
 
     def close(self) -> None:
         """Flush, waiting a moment for a slow reader; then let go of the descriptor."""
@@ -111,7 +127,7 @@ class Output:
 class DailyFile:
     """``smg.YYYY-MM-DD`` in a folder, another one each day (UTC), none ever deleted."""
 
-    __slots__ = ("_folder", "_notice", "_day", "_fd", "_output", "_missed")
+    __slots__ = ("_folder", "_notice", "_day", "_fd", "_output", "_missed", "_told")
 
     def __init__(self, folder: Path, notice: Callable[[int], str]) -> None:
         self._folder = folder
@@ -120,6 +136,13 @@ class DailyFile:
         self._fd = -1
         self._output: Output | None = None
         self._missed = 0  # lines that came while there was no file to be had
+        self._told = 0  # lines that the files of days past told of
+
+    @property
+    def lost(self) -> int:
+        """Lines dropped so far."""
+        today = 0 if self._output is None else self._output.lost
+        return self._told + self._missed + today
 
     def write(self, text: str) -> None:
         """Take whole lines; what cannot be written must not stop the gateway."""
@@ -142,6 +165,7 @@ class DailyFile:
             output.close()
             os.close(self._fd)
             self._missed += output.dropped
+            self._told += output.told
 
     def open(self) -> Output:
         """Today's file. Raises OSError."""
@@ -167,6 +191,11 @@ class Outputs:
         self._outputs = outputs
         # Never held while anyone waits: no write here does.
         self._lock = threading.Lock()
+
+    @property
+    def lost(self) -> int:
+        """Lines dropped so far; one that two outputs dropped is two."""
+        return sum(each.lost for each in self._outputs)
 
     def write(self, text: str) -> None:
         """Take whole lines."""

@@ -85,6 +85,7 @@ def test_a_full_disk_loses_lines_and_nothing_else(tmp_path: Path, clock: Clock) 
     stream.write("kept\n")
     stream.close()
     assert (tmp_path / "smg.2026-01-03").read_text() == "kept\n(15000 lost)\n"
+    assert stream.lost == 15000
 
 
 def test_closing_on_a_full_disk_is_no_error(tmp_path: Path, clock: Clock) -> None:
@@ -107,6 +108,7 @@ def test_a_folder_that_comes_back_is_written_again(
     stream.write("kept\n")
     stream.close()
     assert (blocked / "smg.2026-01-02").read_text() == "kept\n(1 lost)\n"
+    assert stream.lost == 1
 
 
 @pytest.mark.parametrize(

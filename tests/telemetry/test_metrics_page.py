@@ -32,7 +32,8 @@ class Page:
         sources = Sources(
             *(self.http, self.router, LoopStats(0.1), Clients()),
             *(lambda: self.workers, lambda: self.ages),
-            *(lambda: {"http://w": (4, 2)}, lambda: 7),
+            lambda: {"http://w": (4, 2)},
+            *(lambda: 7, lambda: 8),
         )
         self.exposition = Exposition(sources, "1.2.3")
 
@@ -79,6 +80,7 @@ def test_connections_resends_and_pools_are_there_from_the_start() -> None:
     assert found[resends] == 7
     idle = key("smg_upstream_connections", worker="http://w", state="idle")
     assert found[idle] == 4
+    assert found[key("smg_log_lines_dropped_total")] == 8
     assert found[key("smg_build_info", version="1.2.3")] == 1
 
 

@@ -21,6 +21,7 @@ FROM_THE_START = """
 smg_build_info smg_http_connections_active smg_http_inflight_request_age_count
 smg_client_connections_open smg_client_connections smg_client_connections_refused
 smg_router_upstream_send_retries smg_event_loop_delay_seconds smg_event_loop_stalls
+smg_log_lines_dropped
 """.split()
 # Those that appear with their first event.
 WITH_EVENTS = """

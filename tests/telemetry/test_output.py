@@ -102,6 +102,7 @@ def test_a_reader_that_stalls_keeps_nobody_waiting_and_gets_whole_lines(
     assert set(lines) == {LINE.encode()}
     assert last == f"{dropped} lost\n".encode()
     assert len(lines) + dropped == FLOOD.count("\n")
+    assert output.lost == dropped
 
 
 def test_what_waits_is_bounded(pipe: Ends) -> None:
@@ -173,7 +174,7 @@ def test_a_reader_that_is_gone_loses_lines_and_nothing_else(pipe: Ends) -> None:
     for _ in range(2):
         output.write(LINE * 3)
         output.flush()
-    assert output.dropped == 6
+    assert output.lost == 6
     pipe.read = os.open(os.devnull, os.O_RDONLY)
 
 
