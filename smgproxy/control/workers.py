@@ -56,7 +56,9 @@ class Workers:
             for each in ("prefill", "decode", "regular")
         }
         views = [worker_view(one) for one in workers]
-        return json_reply(200, {"workers": views, "total": len(views), "stats": stats})
+        return json_reply(
+            200, {"workers": views, "total": len(views), "stats": stats}
+        )
 
     async def add(self, request: ControlRequest) -> Reply:
         """POST /workers."""

@@ -85,7 +85,9 @@ def check_url(url: str) -> str:
     fault = _url_fault(url)
     if fault:
         shown = url if len(url) <= _MAX_URL_CHARACTERS else "(too long to show)"
-        raise InvalidSpec(f"Invalid value for field 'worker_url': {shown} - {fault}")
+        raise InvalidSpec(
+            f"Invalid value for field 'worker_url': {shown} - {fault}"
+        )
     return url
 
 

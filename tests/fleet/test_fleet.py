@@ -26,7 +26,9 @@ class Stage:
         self, patch: pytest.MonkeyPatch, options: FleetOptions = FleetOptions()
     ) -> None:
         self.clock = FakeClock()
-        self.clock.stand_in(patch, "smgproxy.fleet.registration", "smgproxy.fleet.jobs")
+        self.clock.stand_in(
+            patch, "smgproxy.fleet.registration", "smgproxy.fleet.jobs"
+        )
         self.background = FakeBackground(self.clock)
         self.engines = FakeEngines()
         self.removed: list[str] = []

@@ -41,7 +41,9 @@ class Stage:
 def test_the_first_probe_is_at_once_and_carries_the_key() -> None:
     it = Stage()
     it.watch()
-    assert it.engines.asked == [(URL, "GET /health", [(b"authorization", b"Bearer k")])]
+    assert it.engines.asked == [
+        (URL, "GET /health", [(b"authorization", b"Bearer k")])
+    ]
     assert (it.worker.successes, it.worker.failures) == (1, 0)
 
 

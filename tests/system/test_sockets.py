@@ -119,7 +119,9 @@ def test_stream_socket_that_does_not_listen_is_refused() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         refused = ask([bound.fileno()], LISTEN_FDS="1")["refused"]
-    assert refused == ("passed descriptor 3 ('unknown') does not listen: use Accept=no")
+    assert refused == (
+        "passed descriptor 3 ('unknown') does not listen: use Accept=no"
+    )
 
 
 def test_datagram_socket_is_refused() -> None:
