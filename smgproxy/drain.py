@@ -1,13 +1,15 @@
 """How the gateway stops: keep serving a moment, then finish, then cut.
 
 While a load balancer still believes the gateway is ready, new requests are served (the
-settle window). Then the listening socket closes and what runs may finish. When the
-grace period is over, or a second signal comes, the rest is ended with a notice.
+settle window; ruling 21 says when there is one). Then the listening socket closes and
+what runs may finish. When the grace period is over, or a second signal comes, the rest
+is ended with a notice.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 
 from smgproxy.core.clock import monotonic
@@ -16,15 +18,35 @@ from smgproxy.dispatch.serve import Dispatcher
 from smgproxy.downstream.listener import Listener
 
 _log = logging.getLogger("smgproxy.drain")
-# The contract's settle window: five seconds, but at most half of the grace period.
+# The contract's settle window, which is at most half of the grace period anyway
+# (reliability 6).
 SETTLE_SECS = 5
 # What the last notices and FINs may take to leave.
 FLUSH_SECS = 0.5
 
 
-def settle_window(grace_secs: int) -> int:
-    """Whole seconds during which a draining gateway still accepts (reliability 6)."""
-    return min(SETTLE_SECS, grace_secs // 2)
+@dataclasses.dataclass(frozen=True, slots=True)
+class DrainTimes:
+    """How long a shutdown may take, and who is told of it.
+
+    ``settle_secs`` is what a user asked for: 0 is no settle window, None no wish. A
+    wish, or a port for probes, means that somebody reads the gateway's readiness.
+    """
+
+    grace_secs: int
+    settle_secs: int | None = None
+    has_probe_port: bool = False
+
+    @property
+    def window_secs(self) -> int:
+        """Whole seconds during which a draining gateway still accepts."""
+        wanted = SETTLE_SECS if self.settle_secs is None else self.settle_secs
+        return min(wanted, self.grace_secs // 2)
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether the window is waited out although nothing runs (ruling 21)."""
+        return self.has_probe_port or self.settle_secs is not None
 
 
 class Drain:
@@ -33,8 +55,7 @@ class Drain:
     __slots__ = (
         "_dispatcher",
         "_listener",
-        "_grace",
-        "_has_readiness_consumer",
+        "_times",
         "_hurry",
     )
 
@@ -42,13 +63,11 @@ class Drain:
         self,
         dispatcher: Dispatcher,
         listener: Listener,
-        grace_secs: int,
-        has_readiness_consumer: bool,
+        times: DrainTimes,
     ) -> None:
         self._dispatcher = dispatcher
         self._listener = listener
-        self._grace = grace_secs
-        self._has_readiness_consumer = has_readiness_consumer
+        self._times = times
         self._hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def hurry(self) -> None:
@@ -63,9 +82,8 @@ class Drain:
         _log.info(
             "Beginning graceful shutdown: readiness draining in_flight=%d", running
         )
-        settle = settle_window(self._grace)
-        # Nobody looks at readiness and nothing runs: nothing to wait for (ruling 21).
-        if self._has_readiness_consumer or running:
+        grace, settle = self._times.grace_secs, self._times.window_secs
+        if settle and (self._times.is_announced or running):
             _log.info(
                 "Keeping listener open during load-balancer propagation window "
                 "settle_secs=%d",
@@ -74,12 +92,12 @@ class Drain:
             await self._settle(settle)
         self._listener.stop_accepting()
         self._listener.drain()
-        if not await self._wait_idle(began + self._grace - monotonic()):
+        if not await self._wait_idle(began + grace - monotonic()):
             _log.warning(
                 "Drain timed out, forcing shutdown with requests still in-flight "
                 "remaining=%d timeout_secs=%d",
                 len(self._dispatcher.running),
-                self._grace,
+                grace,
             )
             self._dispatcher.cancel_all(Verdict.DRAINED)
             await self._wait_idle(FLUSH_SECS, may_hurry=False)
@@ -88,7 +106,7 @@ class Drain:
         await self._flush()
 
     async def _settle(self, secs: float) -> None:
-        if self._has_readiness_consumer:
+        if self._times.is_announced:
             await asyncio.wait((self._hurry,), timeout=secs)
         else:
             await self._wait_idle(secs)

@@ -27,18 +27,21 @@ from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
 from smgproxy.downstream.listener import Listener, bind
-from smgproxy.drain import Drain
+from smgproxy.drain import Drain, DrainTimes
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
 from smgproxy.probes import ProbeThread
 from smgproxy.routing.router import Router
+from smgproxy.server_options import shown
 from smgproxy.settings import Settings
 from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
 from smgproxy.system.limits import raise_open_files_limit
 from smgproxy.system.notify import Notifier, watchdog_interval_secs
 from smgproxy.system.sockets import PassedSocketError, listen_fds
-from smgproxy.telemetry.logs import LogStream, set_up_logs
+from smgproxy.telemetry.logs import open_outputs, set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
+from smgproxy.telemetry.options import TelemetryOptions
+from smgproxy.telemetry.output import Outputs
 from smgproxy.telemetry.requestlog import RequestLog
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
@@ -106,9 +109,9 @@ class Gateway:
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
         self.loop_stats = LoopStats(LOOP_TICK_SECS)
-        self._log_stream = LogStream(telemetry.log_dir)
+        self._log_outputs = _opened(telemetry)
         self.request_log = RequestLog(
-            telemetry.log_level, telemetry.log_json, self._log_stream
+            telemetry.log_level, telemetry.log_json, self._log_outputs
         )
         self.fleet = Fleet(
             self.registry,
@@ -136,7 +139,7 @@ class Gateway:
         self.listener = Listener(
             settings.clients, settings.heads, self.dispatcher.on_exchange
         )
-        side = SideDispatcher(metrics_routes(self._exposition().render), loop)
+        side = SideDispatcher(metrics_routes(self._exposition()), loop)
         self._metrics = Listener(settings.clients, settings.heads, side.on_exchange)
 
     @property
@@ -149,7 +152,7 @@ class Gateway:
     async def start(self) -> None:
         """Listen, and begin to register workers. Raises StartError."""
         settings = self._settings
-        self._undo_logs = set_up_logs(settings.telemetry, self._log_stream)
+        self._undo_logs = set_up_logs(settings.telemetry, self._log_outputs)
         for notice in settings.notices:
             _log.warning("%s", notice)
         clients, metrics = self._sockets()
@@ -193,8 +196,11 @@ class Gateway:
         self._drain = Drain(
             self.dispatcher,
             self.listener,
-            server.shutdown_grace_period_secs,
-            has_readiness_consumer=server.health_check_port is not None,
+            DrainTimes(
+                server.shutdown_grace_period_secs,
+                self._settings.fleet.drain_settle_secs,
+                has_probe_port=server.health_check_port is not None,
+            ),
         )
         self._notifier.stopping()
         self._notifier.status("draining")
@@ -226,7 +232,7 @@ class Gateway:
         self.request_log.flush()
         if self._undo_logs is not None:
             self._undo_logs()
-        self._log_stream.close()
+        self._log_outputs.close()
         self._notifier.close()
 
     # -- wiring ----------------------------------------------------------------------
@@ -294,12 +300,25 @@ class Gateway:
             self._ages,
             self.upstream.counts,
             lambda: self.upstream.resends,
+            lambda: self._log_outputs.lost,
         )
         return Exposition(sources, __version__)
 
     def _ages(self) -> list[float]:
         now = monotonic()
         return [now - exchange.opened_at for exchange in self.dispatcher.running]
+
+
+def _opened(telemetry: TelemetryOptions) -> Outputs:
+    """Where log lines go, or the reason why not."""
+    try:
+        return open_outputs(telemetry)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StartError(
+            f"--log-dir: cannot write to {shown(error.filename or '')}: {why}; name a "
+            "folder that can be written, or leave the flag out for standard error only"
+        ) from None
 
 
 def _bound(flag: str, host: str, port: int, reuse_port: bool = False) -> socket.socket:

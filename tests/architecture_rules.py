@@ -48,7 +48,7 @@ TOP: dict[str, set[str]] = {
     "banner": {"settings"},
     "drain": {"core", "dispatch", "downstream"},
     "probes": {"api", "wire", "dispatch", "downstream"},
-    "gateway": {*ROOMS, "settings", "banner", "drain", "probes"},
+    "gateway": {*ROOMS, "settings", "server_options", "banner", "drain", "probes"},
     "cli": {"settings", "gateway", "arguments", "usage"},
     "__main__": {"cli"},
 }

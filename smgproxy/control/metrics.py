@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
 
 from smgproxy.api.endpoints import ControlRequest, Routes
 from smgproxy.api.replies import Reply
+from smgproxy.telemetry.metrics import Exposition
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 
-def metrics_routes(render: Callable[[], bytes]) -> Routes:
+def metrics_routes(exposition: Exposition) -> Routes:
     """The one route of the metrics listener."""
 
     async def show(request: ControlRequest) -> Reply:
-        return Reply(200, render(), CONTENT_TYPE)
+        # Taken between two turns of the loop, so that its numbers fit together; to
+        # write down the thousands of lines of a large fleet is for a thread.
+        taken = exposition.snapshot()
+        loop = asyncio.get_running_loop()
+        page = await loop.run_in_executor(None, exposition.page, taken)
+        return Reply(200, page, CONTENT_TYPE)
 
     routes = Routes()
     routes.add("GET", "/metrics", show)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smgproxy.core.clock import monotonic
 from smgproxy.core.exchange import Exchange, Verdict
-from smgproxy.telemetry.requestlog import RequestLog
+from smgproxy.telemetry.requestlog import RequestLog, Span
 from smgproxy.telemetry.stats import HttpStats
 
 # nginx's number for a client that left before its answer was complete.
@@ -24,6 +24,8 @@ class Account:
         """A request arrived and its route is known."""
         self._http.in_flight += 1
         self._http.count_request(exchange.head.method, exchange.path)
+        if self._log.wants_start(exchange.path):
+            self._log.started(_span(exchange), exchange.path)
 
     def finished(self, exchange: Exchange) -> None:
         """The exchange is over, one way or another."""
@@ -39,15 +41,19 @@ class Account:
         if exchange.verdict is Verdict.CLIENT_GONE:
             status, code = CLIENT_CLOSED_REQUEST, "client_closed_request"
         http.count_response(exchange.path, status, code)
-        if self._log.wants(exchange.path, status, code):
+        if self._log.wants_end(exchange.path, status, code):
             worker = exchange.worker
-            self._log.record(
-                method=exchange.head.method,
-                path=exchange.head.path,
-                template=exchange.path,
+            self._log.ended(
+                _span(exchange),
+                exchange.path,
                 status=status,
                 error_code=code,
-                request_id=exchange.id,
                 worker="" if worker is None else worker.url,
                 secs=monotonic() - exchange.opened_at,
             )
+
+
+def _span(exchange: Exchange) -> Span:
+    head = exchange.head
+    version = "HTTP/1.0" if head.is_http10 else "HTTP/1.1"
+    return Span(head.method, head.path, version, exchange.id)

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from smgproxy.core.options import flag
+from smgproxy.wire.http1 import TOKEN
+
+_FIELD_NAME = re.compile(TOKEN)
+_SHOWN_CHARACTERS = 60
+
+
+def parse_header_name(text: str) -> str:
+    """The name of a header that a request can have (RFC 9110, 5.1)."""
+    if not (text.isascii() and _FIELD_NAME.fullmatch(text.encode())):
+        raise ValueError(
+            "must be header names such as x-request-id, without a colon or blanks, "
+            f"got {ascii(text[:_SHOWN_CHARACTERS])}"
+        )
+    return text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,4 +48,5 @@ class DispatchOptions:
         "headers read for the request id, in this order (default: x-request-id "
         "x-correlation-id x-trace-id request-id)",
         is_list=True,
+        parse=parse_header_name,
     )

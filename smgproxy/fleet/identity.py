@@ -31,6 +31,14 @@ _ID_LABELS = ("served_model_name", "model_id", "model_path")
 DEFAULT_MODEL_TYPE = ("chat", "completions", "responses", "tools")
 # A label is for people and selectors; what is longer is no such thing.
 _MAX_LABEL_CHARACTERS = 4096
+# Room for a path on a disk, which engines take for a name when none was given.
+MAX_MODEL_ID_CHARACTERS = 512
+
+
+def is_model_id(text: str) -> bool:
+    """Whether a model may be called so: what goes into routes, replies, logs and
+    labels of metrics. Control characters and half surrogate pairs may not."""
+    return 0 < len(text) <= MAX_MODEL_ID_CHARACTERS and text.isprintable()
 
 
 def engine_by_owner(models: Facts) -> str | None:
@@ -82,7 +90,7 @@ def labels_from(
 
 def card_from(labels: Mapping[str, str]) -> dict[str, Any]:
     """The card of a model that nobody described but the worker's labels."""
-    named = (labels[name] for name in _ID_LABELS if labels.get(name))
+    named = (labels[name] for name in _ID_LABELS if is_model_id(labels.get(name, "")))
     card: dict[str, Any] = {
         "id": next(named, UNKNOWN_MODEL),
         "model_type": list(DEFAULT_MODEL_TYPE),

@@ -10,6 +10,8 @@ from smgproxy.fleet.worker import HealthSettings
 _HEALTH = "Health Checks"
 _STARTUP = "Worker Configuration"
 _GENERAL = "General"
+# What workers have that nobody said anything about (contract, reliability 3).
+DRAIN_SETTLE_SECS = 5
 
 
 def parse_probe_path(text: str) -> str:
@@ -97,11 +99,14 @@ class FleetOptions:
         "remove workers whose probes fail for long (default: keep probing them)",
         aliases=("--worker-auto-recovery",),
     )
-    drain_settle_secs: int = flag(
-        5,
+    # None: as the contract has it for workers, and no wish for the gateway itself.
+    drain_settle_secs: int | None = flag(
+        None,
         "--drain-settle-secs",
         _HEALTH,
-        "how long a removed worker stays listed as draining; 0 = remove at once",
+        "how long a removed worker stays listed as draining, and how long a gateway "
+        "that is told to stop goes on accepting, within half of its grace period; "
+        "0 = not at all (default: 5)",
         minimum=0,
     )
     job_queue_capacity: int = flag(
@@ -134,12 +139,13 @@ class FleetOptions:
 
     def health(self) -> HealthSettings:
         """The health settings of a worker whose spec says nothing about it."""
+        settle = self.drain_settle_secs
         return HealthSettings(
             timeout_secs=self.health_check_timeout_secs,
             check_interval_secs=self.health_check_interval_secs,
             success_threshold=self.health_success_threshold,
             failure_threshold=self.health_failure_threshold,
             disable_health_check=self.disable_health_check,
-            drain_settle_secs=self.drain_settle_secs,
+            drain_settle_secs=DRAIN_SETTLE_SECS if settle is None else settle,
             endpoint=self.health_check_endpoint,
         )

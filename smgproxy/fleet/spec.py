@@ -12,7 +12,11 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from smgproxy.fleet.fields import Fields, InvalidSpec, misfit, not_supported
-from smgproxy.fleet.identity import DEFAULT_MODEL_TYPE
+from smgproxy.fleet.identity import (
+    DEFAULT_MODEL_TYPE,
+    MAX_MODEL_ID_CHARACTERS,
+    is_model_id,
+)
 from smgproxy.fleet.worker import HealthSettings, HttpPoolSettings
 
 _Number = TypeVar("_Number", int, float)
@@ -207,13 +211,15 @@ def _card(given: Any, place: int) -> dict[str, Any]:
     path = f"models[{place}]"
     card = Fields(given, path)
     model = card.required_text("id")
-    if not model:
-        raise misfit(f"{path}.id: invalid value: an empty string, expected a model id")
+    _check_model_id(f"{path}.id", model)
+    aliases = card.texts("aliases")
+    for at, alias in enumerate(aliases or ()):
+        _check_model_id(f"{path}.aliases[{at}]", alias)
     return _given(
         {
             "id": model,
             "display_name": card.text("display_name"),
-            "aliases": card.texts("aliases"),
+            "aliases": aliases,
             "model_type": card.texts("model_type") or list(DEFAULT_MODEL_TYPE),
             "hf_model_type": card.text("hf_model_type"),
             "architectures": card.texts("architectures"),
@@ -228,6 +234,15 @@ def _card(given: Any, place: int) -> dict[str, Any]:
             "num_labels": card.integer("num_labels", bits=32),
         }
     )
+
+
+def _check_model_id(path: str, model: str) -> None:
+    if not is_model_id(model):
+        # The text is not repeated: it is what could not be shown.
+        raise misfit(
+            f"{path}: invalid value: expected a model id of 1 to "
+            f"{MAX_MODEL_ID_CHARACTERS} printable characters"
+        )
 
 
 def _api_key(fields: Fields) -> str | None:

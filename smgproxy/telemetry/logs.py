@@ -1,4 +1,4 @@
-"""How the gateway logs: one line an event, text or JSON, to stderr or a daily file."""
+"""How the gateway logs: one line an event, text or JSON, to stderr and a daily file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import logging
 import sys
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import TextIO
+from types import CodeType
 
 import ujson
 
 from smgproxy.telemetry.options import TelemetryOptions
+from smgproxy.telemetry.output import DailyFile, Lines, Output, Outputs
 
 OFF = logging.CRITICAL + 10
 LEVELS = {
@@ -21,6 +23,8 @@ LEVELS = {
     "error": logging.ERROR,
     "off": OFF,
 }
+STDERR = 2
+_ROOT = f"{Path(__file__).parents[2]}/"
 _SHORT = {"WARNING": "WARN", "CRITICAL": "ERROR"}
 
 
@@ -34,18 +38,31 @@ def printable(text: str) -> str:
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 
 
+def quoted(text: str) -> str:
+    """A JSON string; text lines quote in the same way."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return ujson.dumps(text, ensure_ascii=True, escape_forward_slashes=False)
+
+
 def stamp(moment: float) -> str:
     """``YYYY-MM-DD HH:MM:SS``, UTC."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(moment))
+    return _stamp(int(moment))
 
 
-def json_line(moment: float, level: str, target: str, fields: dict[str, object]) -> str:
-    """One JSON object, with the contract's leading keys."""
-    when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
-    millis = int(moment % 1 * 1000)
-    row = {"timestamp": f"{when}.{millis:03d}Z", "level": level, **fields}
-    row["target"] = target
-    return ujson.dumps(row, ensure_ascii=True, escape_forward_slashes=False)
+@lru_cache(maxsize=2)  # thousands of lines have the same second
+def _stamp(second: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(second))
+
+
+def place_of(code: CodeType) -> tuple[str, int]:
+    """File and line of a function, as they stand in log lines."""
+    return place(code.co_filename), code.co_firstlineno
+
+
+def place(path: str) -> str:
+    """A source file's path from its package on."""
+    return path.removeprefix(_ROOT)
 
 
 class LogFormatter(logging.Formatter):
@@ -61,61 +78,52 @@ class LogFormatter(logging.Formatter):
         message = record.getMessage()
         if record.exc_info:
             message += "\n" + self.formatException(record.exc_info)
-        if self._is_json:
-            return json_line(record.created, level, record.name, {"message": message})
-        text = printable(message)
-        return f"{stamp(record.created)} {level:>5} {record.name}: {text}"
+        file, line = printable(place(record.pathname)), record.lineno
+        if not self._is_json:
+            return (
+                f"{stamp(record.created)} {level:>5} {record.name}: {file}: {line}: "
+                + printable(message)
+            )
+        return (
+            f'{{"timestamp":"{stamp(record.created)}","level":"{level}",'
+            f'"message":{quoted(message)},"target":{quoted(record.name)},'
+            f'"filename":{quoted(file)},"line_number":{line}}}'
+        )
 
 
-class LogStream:
-    """Where lines go: stderr, or the file of the day under --log-dir (UTC)."""
+def drop_notice(is_json: bool) -> Callable[[int], str]:
+    """What makes the line that stands for lines which found no reader."""
+    formatter = LogFormatter(is_json)
 
-    __slots__ = ("_folder", "_day", "_file")
+    def line(dropped: int) -> str:
+        text = f"{dropped} log lines were dropped: nobody took them in time"
+        at = __file__, line_number, text, (), None
+        return formatter.format(logging.LogRecord(__name__, logging.WARNING, *at))
 
-    def __init__(self, folder: str | None) -> None:
-        self._folder = None if folder is None else Path(folder)
-        self._day = ""
-        self._file: TextIO | None = None
-
-    def write(self, text: str) -> None:
-        """Write whole lines; a log that cannot be written must not stop the gateway."""
-        try:
-            self._target().write(text)
-        except (OSError, ValueError):
-            pass
-
-    def flush(self) -> None:
-        """Part of what logging.StreamHandler expects."""
-        try:
-            self._target().flush()
-        except (OSError, ValueError):
-            pass
-
-    def close(self) -> None:
-        """Close the file of the day; what cannot be written any more is lost."""
-        file, self._file = self._file, None
-        if file is not None:
-            try:
-                file.close()
-            except OSError:
-                pass
-
-    def _target(self) -> TextIO:
-        if self._folder is None:
-            return sys.stderr
-        day = time.strftime("%Y-%m-%d", time.gmtime())
-        if self._file is None or day != self._day:
-            self.close()
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._day = day
-            path = self._folder / f"smg.{day}"
-            self._file = path.open("a", encoding="utf-8", buffering=1)
-        return self._file
+    _, line_number = place_of(line.__code__)
+    return line
 
 
-def set_up_logs(options: TelemetryOptions, stream: LogStream) -> Callable[[], None]:
-    """Send what all rooms log to ``stream``; returns what undoes it."""
-    handler = logging.StreamHandler(stream)
+def open_outputs(options: TelemetryOptions) -> Outputs:
+    """Where all lines go: standard error, and with --log-dir a file of the day too.
+
+    Raises OSError when that file cannot be written.
+    """
+    notice = drop_notice(options.log_json)
+    outputs: list[Output | DailyFile] = []
+    # Without a standard error of its own, 2 may become any file's or socket's number.
+    if sys.stderr is not None:
+        outputs.append(Output(STDERR, notice))
+    if options.log_dir is not None:
+        daily = DailyFile(Path(options.log_dir), notice)
+        daily.open()
+        outputs.append(daily)
+    return Outputs(outputs)
+
+
+def set_up_logs(options: TelemetryOptions, lines: Lines) -> Callable[[], None]:
+    """Send what all rooms log to ``lines``; returns what undoes it."""
+    handler = logging.StreamHandler(lines)
     handler.setFormatter(LogFormatter(options.log_json))
     level = LEVELS[options.log_level]
     # What libraries say is of interest when it is bad.

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from smgproxy.telemetry.families import counter, gauge, histogram
+from smgproxy.telemetry.families import Metric, counter, gauge, histogram
 from smgproxy.telemetry.stats import HttpStats, LoopStats, RouterStats
 from smgproxy.telemetry.worker_metrics import WorkerFamilies, WorkerLike
 
@@ -42,6 +41,7 @@ class Sources:
         "ages",
         "pools",
         "sends",
+        "lost_lines",
     )
 
     def __init__(
@@ -54,6 +54,7 @@ class Sources:
         ages: Callable[[], Iterable[float]],
         pools: Callable[[], dict[str, tuple[int, int]]],
         sends: Callable[[], int],
+        lost_lines: Callable[[], int],
     ) -> None:
         self.http = http
         self.router = router
@@ -63,27 +64,32 @@ class Sources:
         self.ages = ages  # seconds since each running request arrived
         self.pools = pools  # idle and busy connections by worker URL
         self.sends = sends  # requests sent a second time
+        self.lost_lines = lost_lines  # of the log
 
 
 class Exposition:
-    """A registry of our own, so that nothing but the gateway's numbers is in it."""
+    """The gateway's own numbers, and those of its process."""
 
-    __slots__ = ("_registry", "_sources", "_version", "_families")
+    __slots__ = ("_process", "_sources", "_version", "_families")
 
     def __init__(self, sources: Sources, version: str) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
         self._sources = sources
         self._version = version
         self._families = WorkerFamilies()
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
+        self._process = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=self._process)
 
-    def render(self) -> bytes:
-        """The page."""
-        return generate_latest(self._registry)
+    def snapshot(self) -> list[Metric]:
+        """All numbers as they are at this moment; to be called on the event loop."""
+        return list(self._collect())
 
-    def collect(self) -> Iterator[Metric]:
-        """prometheus-client's question."""
+    def page(self, taken: list[Metric]) -> bytes:
+        """The page of a snapshot, and of the process; for a thread: to count 20,000
+        open descriptors alone takes 12 ms."""
+        families = "".join([family.text() for family in taken])
+        return families.encode() + generate_latest(self._process)
+
+    def _collect(self) -> Iterator[Metric]:
         yield gauge(
             "smg_build_info",
             "The version that runs",
@@ -226,4 +232,10 @@ class Exposition:
             "Ticks more than 5 ms late",
             [],
             [((), loop.stalls)],
+        )
+        yield counter(
+            "smg_log_lines_dropped",
+            "Log lines that nobody took in time",
+            [],
+            [((), self._sources.lost_lines())],
         )

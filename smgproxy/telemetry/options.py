@@ -61,7 +61,8 @@ class TelemetryOptions:
         None,
         "--log-dir",
         _LOGGING,
-        "folder of daily files smg.YYYY-MM-DD, in UTC (default: standard error only)",
+        "folder of daily files smg.YYYY-MM-DD (days of UTC), written beside standard "
+        "error; made if it is missing (default: standard error only)",
     )
 
     def __post_init__(self) -> None:

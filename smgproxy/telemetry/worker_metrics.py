@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from prometheus_client.core import Metric
-
-from smgproxy.telemetry.families import counter, gauge
+from smgproxy.telemetry.families import Metric, counter, gauge
 from smgproxy.telemetry.stats import MAX_MODELS
 
 _Key = TypeVar("_Key")

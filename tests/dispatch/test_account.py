@@ -59,9 +59,9 @@ class Books:
         self.account.finished(exchange)
 
     def lines(self) -> list[str]:
-        """The log so far."""
+        """The last lines of requests, so far."""
         self.log.flush()
-        return self.out.text.splitlines()
+        return [one for one in self.out.text.splitlines() if "smg::response" in one]
 
 
 @pytest.fixture
@@ -116,16 +116,23 @@ def test_a_method_the_contract_does_not_know_is_no_label(books: Books) -> None:
     assert set(books.http.durations) == {("OTHER", PATH)}
 
 
-def test_the_log_line_names_the_request_its_worker_and_its_time(books: Books) -> None:
+def test_the_log_names_the_request_its_worker_and_its_time(books: Books) -> None:
     exchange = books.open()
     exchange.worker = Worker("id-1", "http://127.0.0.1:8000")
     books.finish(exchange, 200)
     [line] = books.lines()
     assert " INFO " in line
-    assert line.endswith(
-        f"POST {PATH} 200 500000us request_id=chatcmpl-1 worker=http://127.0.0.1:8000"
-    )
-    assert "secret" not in line
+    assert f"method=POST path={PATH} version=HTTP/1.1 " in line
+    assert 'request_id="chatcmpl-1" status_code=200 latency=500000}' in line
+    assert line.endswith('worker="http://127.0.0.1:8000"')
+    assert "secret" not in books.out.text
+
+
+def test_a_request_is_logged_when_it_begins(books: Books) -> None:
+    books.open()
+    books.log.flush()
+    [line] = books.out.text.splitlines()
+    assert 'request_id="chatcmpl-1"}: smg::request: ' in line
 
 
 @pytest.mark.parametrize(

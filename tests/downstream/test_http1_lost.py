@@ -37,7 +37,9 @@ OURS = (
 
 
 @pytest.mark.parametrize("end", [close, reset, cut])
-@pytest.mark.parametrize("phase", ["idle", "mid-head", "upload", "waiting", "stream"])
+@pytest.mark.parametrize(
+    "phase", ["idle", "mid-head", "upload", "waiting", "stream", "answered"]
+)
 def test_a_lost_connection_leaves_no_cycle(end: Ending, phase: str) -> None:
     gc.collect()
     gc.disable()
@@ -53,6 +55,8 @@ def test_a_lost_connection_leaves_no_cycle(end: Ending, phase: str) -> None:
             begin(room.ask()).deliver(b"x")
         elif phase == "waiting":
             room.ask()
+        elif phase == "answered":
+            answer(room.ask())
         end(room)
         room.transport.turn()
         assert room.listener.open_connections == 0

@@ -233,41 +233,6 @@ def test_a_bad_body_is_the_clients_error(data: bytes, status: int, code: str) ->
     play(scene)
 
 
-def test_unknown_paths_and_wrong_methods_have_their_own_errors() -> None:
-    async def scene(stage: Stage) -> None:
-        client = await stage.client()
-        answer = await client.ask(b"GET /v1/nope HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert ujson.loads(answer.body)["error"] == {
-            "type": "Not Found",
-            "code": "unknown_url",
-            "message": "Invalid URL (GET /v1/nope)",
-            "param": None,
-        }
-        answer = await client.ask(b"GET /v1/embeddings HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert (answer.status, answer.get("allow")) == (405, "POST")
-        assert answer.get("x-smg-error-code") == "method_not_allowed"
-        answer = await client.ask(b"BREW /health HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert (answer.status, answer.get("allow")) == (405, "GET,HEAD")
-        assert {m for m, _ in stage.gateway.http.requests} == {"GET", "OTHER"}
-        client.close()
-
-    play(scene)
-
-
-def test_gateway_errors_on_messages_have_anthropics_shape() -> None:
-    async def scene(stage: Stage) -> None:
-        client = await stage.client()
-        answer = await client.ask(post(b"{", "/v1/messages"))
-        body = ujson.loads(answer.body)
-        assert (body["type"], body["error"]["type"]) == (
-            "error",
-            "invalid_request_error",
-        )
-        client.close()
-
-    play(scene)
-
-
 def test_an_early_answer_can_be_read_whole_before_the_close() -> None:
     async def scene(stage: Stage) -> None:
         client = await stage.client()
@@ -281,24 +246,6 @@ def test_an_early_answer_can_be_read_whole_before_the_close() -> None:
         client.close()
 
     play(scene, dispatch={"max_payload_size": 100})
-
-
-def test_a_request_id_is_taken_made_or_replaced() -> None:
-    async def scene(stage: Stage) -> None:
-        client = await stage.client()
-        made = (await client.ask(post())).get("x-request-id") or ""
-        assert made.startswith("chatcmpl-")
-        assert len(made) == len("chatcmpl-") + 24
-        assert stage.worker.received[-1].get("x-request-id") is None
-        taken = await client.ask(post(headers="X-Correlation-ID: abc\r\n"))
-        assert taken.get("x-request-id") == "abc"
-        replaced = await client.ask(post(headers="X-Request-ID: a b\r\n"))
-        fresh = replaced.get("x-request-id") or ""
-        assert fresh.startswith("chatcmpl-")
-        assert stage.worker.received[-1].get("x-request-id") == fresh
-        client.close()
-
-    play(scene)
 
 
 def test_requests_behind_an_error_are_still_answered_in_order() -> None:

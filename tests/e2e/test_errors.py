@@ -175,6 +175,7 @@ def test_an_unknown_path_is_named_with_its_method_and_without_its_query() -> Non
     [
         ("GET", CHAT_PATH, "POST"),
         ("HEAD", CHAT_PATH, "POST"),
+        ("GET", "/v1/embeddings", "POST"),
         ("DELETE", "/v1/embeddings", "POST"),
         ("POST", "/v1/models", "GET,HEAD"),
         ("BREW", "/health", "GET,HEAD"),
@@ -211,6 +212,7 @@ def test_no_ready_worker_asks_the_client_to_come_back() -> None:
         for body in (CHAT, b'{"messages":[]}'):
             answer = await client.ask(post(body))
             assert (answer.status, answer.get("retry-after")) == (503, "1")
+        assert stage.worker.received == []
         stage.gateway.registry.set_state(record, WorkerState.READY)
         assert (await client.ask(post())).status == 200
         client.close()

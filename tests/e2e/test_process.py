@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import signal
 import socket
+import time
 from pathlib import Path
 
 import httpx
@@ -53,6 +57,17 @@ def test_a_taken_port_is_one_line_that_names_the_flag(
             )
 
 
+def test_a_log_folder_that_cannot_be_written_is_one_line_that_names_the_flag(
+    tmp_path: Path,
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with RunningGateway(tmp_path, "--log-dir", str(blocked)) as started:
+        assert started.wait() == 1
+        [line] = started.err.splitlines()
+        assert line.startswith("smg launch: --log-dir: cannot write to")
+
+
 def children_of(pid: int) -> list[int]:
     """The processes whose parent is ``pid``."""
     found = []
@@ -98,12 +113,36 @@ def test_every_log_line_is_json_whatever_clients_send(tmp_path: Path) -> None:
         assert running.stop() == 0
         lines = [json.loads(line) for line in running.err.splitlines()]
         assert all({"timestamp", "level", "target"} <= line.keys() for line in lines)
-        requests = [one for one in lines if one["target"] == "smgproxy.request"]
-        assert [(one["path"][:5], one["status_code"]) for one in requests] == [
+        spans = [one["span"] for one in lines if one["target"] == "smg::response"]
+        assert [(one["path"][:5], one["status_code"]) for one in spans] == [
             ("/v1/c", 200),
             ("/%0a%", 404),
         ]
         assert "hunter2" not in running.err
+
+
+def test_a_log_nobody_reads_stops_nothing_and_its_lines_stay_whole(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "err")
+    reader = os.open(tmp_path / "err", os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    with RunningGateway(tmp_path, *SIMULATED, "--log-json") as running:
+        running.wait_until()
+        for _ in range(60):  # more lines than the pipe takes
+            assert running.ask("GET", "/v1/models").status_code == 200
+        running.signal(signal.SIGTERM)
+        read = b""
+        while running.child.poll() is None:
+            with contextlib.suppress(BlockingIOError):
+                read += os.read(reader, 65536)
+            time.sleep(0.001)
+        read += os.read(reader, 65536)
+    os.close(reader)
+    lines = [json.loads(line) for line in read.splitlines()]
+    ended = [line["span"] for line in lines if line["target"] == "smg::response"]
+    assert sum(span["path"] == "/v1/models" for span in ended) == 60
+    assert any("drained" in line["message"] for line in lines)
 
 
 def test_the_log_level_of_the_flag_is_kept(tmp_path: Path) -> None:

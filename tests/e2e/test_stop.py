@@ -121,6 +121,32 @@ def test_an_idle_gateway_with_a_probe_port_waits_out_the_settle(
         assert time.monotonic() - began > 0.9
 
 
+def test_a_given_settle_flag_is_waited_out_without_a_probe_port(
+    tmp_path: Path,
+) -> None:
+    with RunningGateway(tmp_path, *WORKERS, "--drain-settle-secs", "1") as running:
+        running.wait_until()
+        began = time.monotonic()
+        running.signal(signal.SIGTERM)
+        eventually(lambda: is_draining(running))
+        assert running.chat(max_tokens=1).status_code == 200
+        assert running.wait() == 0
+        assert time.monotonic() - began > 0.9
+
+
+def test_a_settle_flag_of_0_is_no_settle_window(tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    flags = ("--drain-settle-secs", "0", "--health-check-port", str(port))
+    with RunningGateway(tmp_path, *WORKERS, *flags) as running:
+        running.wait_until()
+        with running.stream(ignore_eos=True, max_tokens=25) as pieces:
+            next(pieces)
+            running.signal(signal.SIGTERM)
+            eventually(lambda: is_refused(running.port), 2.0)
+            assert b"".join(pieces).endswith(b"data: [DONE]\n\n")
+        assert running.wait() == 0
+
+
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)]
 )

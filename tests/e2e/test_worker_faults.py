@@ -113,6 +113,7 @@ def test_a_worker_that_never_answers_runs_into_the_timeout_and_is_cut(
         b"HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\nfoo: bar\n\n",
         b"HTTP/1.1 200 OK\r\na: b\r\n folded: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
         b"HTTP/1.1 200 OK\r\na : b\r\n\r\n",
         b"HTTP/1.1 200 OK\r\na: \x00\r\n\r\n",
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n",

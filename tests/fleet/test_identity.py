@@ -82,6 +82,10 @@ def test_a_value_that_makes_no_label_is_left_out(value: object) -> None:
         ({"model_id": "b", "model_path": "c"}, "b"),
         ({"model_path": "c"}, "c"),
         ({}, "unknown"),
+        # From a spec's labels, which may hold anything.
+        ({"served_model_name": "a\n", "model_path": "c"}, "c"),
+        ({"served_model_name": "\ud800"}, "unknown"),
+        ({"served_model_name": "a" * 513, "model_id": "b"}, "b"),
     ],
 )
 def test_the_model_is_named_by_the_first_label_of_three(

@@ -14,6 +14,10 @@ def test_health_settings_of_a_worker_default_to_the_flags() -> None:
     assert (health.drain_settle_secs, health.check_interval_secs) == (0, 60)
 
 
+def test_a_settle_time_nobody_gave_is_five_seconds_for_workers() -> None:
+    assert FleetOptions().health().drain_settle_secs == 5
+
+
 @pytest.mark.parametrize("path", ["health", "", "/a b", "/a\r\nx: y", "/\u00e9", "/#"])
 def test_a_path_that_cannot_be_asked_for_is_refused(path: str) -> None:
     with pytest.raises(ValueError):

@@ -208,3 +208,14 @@ def test_a_cancelled_registration_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     it.begin()
     it.background.tasks[0].cancel()
     assert it.background.running == 0
+
+
+@pytest.mark.parametrize("name", ["bad\ud800", "a\nb", "a" * 600])
+def test_a_model_name_that_could_not_be_shown_is_not_taken_from_a_worker(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = stage(monkeypatch)
+    it.engines.tables[URL] = {"/health": b"ok", "/v1/models": models("vllm", name)}
+    it.begin()
+    assert it.outcome == "up"
+    assert it.worker.models[0]["id"] == "unknown"

@@ -71,6 +71,21 @@ def test_a_very_long_url_is_not_repeated() -> None:
     assert len(refusal({"url": "http://" + "a" * 100_000})) < 200
 
 
+@pytest.mark.parametrize("name", ["", "\ud800", "a\x00", "a\nb", "\x1b[2J", "a" * 513])
+def test_a_model_id_that_could_not_be_shown_is_refused_unshown(name: str) -> None:
+    why = "invalid value: expected a model id of 1 to 512 printable characters"
+    given = {"url": URL, "models": [{"id": "m"}, {"id": name}]}
+    assert refusal(given) == f"{MISFIT}models[1].id: {why}"
+    given = {"url": URL, "models": [{"id": "m", "aliases": ["n", name]}]}
+    assert refusal(given) == f"{MISFIT}models[0].aliases[1]: {why}"
+
+
+@pytest.mark.parametrize("name", ["m", "org/Model-7B", "模型", "a b", "a" * 512])
+def test_a_model_id_may_be_in_any_language(name: str) -> None:
+    (card,) = parse_spec({"url": URL, "models": [{"id": name}]}).models
+    assert card["id"] == name
+
+
 @pytest.mark.parametrize("url", [URL, URL + "/", "http://[::1]:80", "http://mymax.ai"])
 def test_a_good_url_is_kept_letter_by_letter(url: str) -> None:
     assert check_url(url) == url

@@ -74,6 +74,22 @@ def test_systemd_waits_longer_than_the_drain(unit: str) -> None:
 
 
 @pytest.mark.parametrize("unit", SERVICES)
+def test_a_start_that_fails_for_ever_is_given_up_and_a_rare_crash_is_not(
+    unit: str,
+) -> None:
+    settings = settings_of(unit)
+    interval, burst, pause = (
+        int(settings[name][0])
+        for name in ("StartLimitIntervalSec", "StartLimitBurst", "RestartSec")
+    )
+    failing_start_secs = 2
+    assert 60 <= burst * pause
+    assert burst * (pause + failing_start_secs) < interval
+    # Not by its status: 1 is a bad setting and a crash alike.
+    assert settings["RestartPreventExitStatus"] == ["2"]
+
+
+@pytest.mark.parametrize("unit", SERVICES)
 def test_installed_files_are_those_of_the_guide(unit: str) -> None:
     guide = (ROOT / "docs" / "install-systemd.md").read_text()
     [environment] = settings_of(unit)["EnvironmentFile"]

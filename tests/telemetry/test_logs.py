@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
+import re
 from typing import Any
 
 import pytest
 import ujson
 
-from smgproxy.telemetry.logs import LogFormatter, LogStream, printable
-from smgproxy.telemetry.requestlog import MAX_WAITING, RequestLog
+from smgproxy.telemetry.logs import LogFormatter, printable
+from smgproxy.telemetry.requestlog import MAX_WAITING, RequestLog, Span
 
 HOSTILE = "/a\n2026-01-01 ERROR forged\x1b[31m\u202e"
 
@@ -28,49 +28,107 @@ class Written:
         pass
 
 
-def record(log: RequestLog, **changes: Any) -> None:
+CHAT = "/v1/chat/completions"
+
+
+def span(path: str = CHAT, method: str = "POST", request_id: bytes = b"id-1") -> Span:
+    return Span(method, path, "HTTP/1.1", request_id)
+
+
+def end(log: RequestLog, one: Span | None = None, **changes: Any) -> None:
     facts: dict[str, Any] = {
-        "method": "POST",
-        "path": "/v1/chat/completions",
-        "template": "/v1/chat/completions",
+        "template": CHAT,
         "status": 200,
         "error_code": "",
-        "request_id": b"chatcmpl-1",
         "worker": "http://w",
         "secs": 0.0015,
     }
-    log.record(**{**facts, **changes})
+    log.ended(one or span(), **{**facts, **changes})
 
 
-def test_a_request_is_one_line_of_text() -> None:
+def without_place(line: str) -> str:
+    """A text line without its time and its line number."""
+    return re.sub(r"py: \d+:", "py: N:", line[20:])
+
+
+def test_the_two_lines_of_a_request_as_text() -> None:
     written = Written()
     log = RequestLog("info", False, written)
-    record(log, status=503, error_code="no_available_workers", worker="")
+    log.started(span(), CHAT)
+    end(log, status=503, error_code="no_available_workers", worker="")
     log.flush()
-    line = written.text[20:]
-    assert line == (
-        "ERROR smgproxy.request: POST /v1/chat/completions 503 1500us "
-        "request_id=chatcmpl-1 worker=- error_code=no_available_workers\n"
+    first, last = map(without_place, written.text.splitlines())
+    said = f'method=POST path={CHAT} version=HTTP/1.1 module="smg" request_id="id-1"'
+    file = "smgproxy/telemetry/requestlog.py: N"
+    assert first == (
+        f" INFO http_request{{{said}}}: smg::request: {file}: "
+        "started processing request"
+    )
+    assert last == (
+        f"ERROR http_request{{{said} status_code=503 latency=1500}}: smg::response: "
+        f'{file}: request failed with server error error_code="no_available_workers"'
     )
 
 
-def test_a_request_is_one_json_object() -> None:
+def test_the_two_lines_of_a_request_as_json() -> None:
     written = Written()
     log = RequestLog("info", True, written)
-    record(log, status=404)
+    log.started(span(), CHAT)
+    end(log, status=404, error_code="model_not_found")
     log.flush()
-    row = ujson.loads(written.text)
-    assert (row["level"], row["status_code"], row["latency"]) == ("WARN", 404, 1500)
-    assert row["target"] == "smgproxy.request"
+    first, last = map(ujson.loads, written.text.splitlines())
+    scope = {
+        "method": "POST",
+        "module": "smg",
+        "path": CHAT,
+        "request_id": "id-1",
+        "version": "HTTP/1.1",
+        "name": "http_request",
+    }
+    for row in first, last:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", row.pop("timestamp"))
+        assert row.pop("line_number") > 0
+    file = "smgproxy/telemetry/requestlog.py"
+    assert first == {
+        "level": "INFO",
+        "message": "started processing request",
+        "target": "smg::request",
+        "filename": file,
+        "span": scope,
+        "spans": [scope],
+    }
+    ended = {**scope, "status_code": 404, "latency": 1500}
+    assert last == {
+        "level": "WARN",
+        "message": "request failed with client error",
+        "error_code": "model_not_found",
+        "worker": "http://w",
+        "target": "smg::response",
+        "filename": file,
+        "span": ended,
+        "spans": [ended],
+    }
+
+
+def test_the_keys_of_a_json_line_stand_in_the_contracts_order() -> None:
+    written = Written()
+    log = RequestLog("info", True, written)
+    end(log)
+    log.flush()
+    keys = list(ujson.loads(written.text))
+    assert keys[:3] == ["timestamp", "level", "message"]
+    assert keys[-5:] == ["target", "filename", "line_number", "span", "spans"]
 
 
 @pytest.mark.parametrize("is_json", [False, True])
 def test_what_a_client_chose_cannot_forge_a_line(is_json: bool) -> None:
     written = Written()
     log = RequestLog("info", is_json, written)
-    record(log, path=HOSTILE, method="\x1b[2J")
+    one = span(HOSTILE, "\x1b[2J", b'a"}: x')
+    log.started(one, CHAT)
+    end(log, one, worker="http://w\n", error_code='"\n')
     log.flush()
-    assert written.text.count("\n") == 1
+    assert written.text.count("\n") == 2
     assert "\x1b" not in written.text
     assert written.text.isascii()
 
@@ -92,31 +150,26 @@ def test_levels_follow_the_status(
     level: str, template: str, status: int, is_wanted: bool
 ) -> None:
     log = RequestLog(level, False, Written())
-    assert log.wants(template, status, "") == is_wanted
+    assert log.wants_end(template, status, "") == is_wanted
 
 
 def test_a_stream_that_broke_behind_its_head_is_an_error() -> None:
     written = Written()
     log = RequestLog("error", False, written)
-    assert log.wants("/v1/messages", 200, "stream_error")
-    record(log, error_code="stream_error")
+    assert log.wants_end("/v1/messages", 200, "stream_error")
+    end(log, error_code="stream_error")
     log.flush()
     assert " ERROR " in written.text
 
 
-@pytest.mark.parametrize("is_json", [False, True])
-def test_a_flood_loses_lines_not_memory_and_says_so(is_json: bool) -> None:
+def test_a_flood_does_not_wait_for_the_timer() -> None:
     written = Written()
-    log = RequestLog("info", is_json, written)
+    log = RequestLog("info", False, written)
     for _ in range(MAX_WAITING + 5):
-        record(log)
-    assert log.dropped == 5
+        end(log)
+    assert written.text.count("\n") == MAX_WAITING
     log.flush()
-    lines = written.text.splitlines()
-    assert len(lines) == MAX_WAITING + 1
-    assert "5 lines were dropped" in lines[-1]
-    if is_json:
-        assert ujson.loads(lines[-1])["level"] == "WARN"
+    assert written.text.count("\n") == MAX_WAITING + 5
 
 
 def test_plain_text_stays_as_it_is() -> None:
@@ -133,36 +186,13 @@ def test_a_record_with_a_traceback_keeps_to_its_line() -> None:
     assert ujson.loads(LogFormatter(is_json=True).format(one))["target"] == "smgproxy.x"
 
 
-def test_a_file_a_day_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    days = iter(["2026-01-01", "2026-01-01", "2026-01-02"])
-    clock = "smgproxy.telemetry.logs.time.strftime"
-    monkeypatch.setattr(clock, lambda *_: next(days))
-    stream = LogStream(str(tmp_path / "logs"))
-    for text in ("a\n", "b\n", "c\n"):
-        stream.write(text)
-    stream.close()
-    folder = tmp_path / "logs"
-    assert (folder / "smg.2026-01-01").read_text() == "a\nb\n"
-    assert (folder / "smg.2026-01-02").read_text() == "c\n"
-
-
-def test_a_log_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    stream = LogStream(str(blocked / "logs"))
-    stream.write("a\n")
-    stream.flush()
-    stream.close()
-
-
 @pytest.mark.parametrize(
     ("template", "status", "error_code", "level", "message"),
     [
         ("/readiness", 503, "", "DEBUG", "finished probe request"),
         ("/v1/models", 200, "", "INFO", "finished processing request"),
-        ("/v1/models", 499, "x", "WARN", "request failed with client error"),
+        ("/v1/models", 400, "x", "WARN", "request failed with client error"),
+        ("/v1/models", 499, "x", "INFO", "client closed the request"),
         ("/v1/models", 502, "x", "ERROR", "request failed with server error"),
         (
             *("/v1/messages", 200, "stream_error"),
@@ -175,27 +205,29 @@ def test_a_json_line_says_how_the_request_ended(
 ) -> None:
     written = Written()
     log = RequestLog("debug", True, written)
-    record(log, template=template, status=status, error_code=error_code)
+    end(log, template=template, status=status, error_code=error_code)
     log.flush()
     row = ujson.loads(written.text)
     assert (row["level"], row["message"]) == (level, message)
-    assert list(row)[:3] == ["timestamp", "level", "message"]
+
+
+@pytest.mark.parametrize(
+    ("level", "template", "is_wanted"),
+    [
+        ("info", "/v1/models", True),
+        ("warn", "/v1/models", False),
+        ("info", "/readiness", False),
+        ("debug", "/readiness", True),
+    ],
+)
+def test_the_beginning_is_told_at_info_and_that_of_a_probe_at_debug(
+    level: str, template: str, is_wanted: bool
+) -> None:
+    log = RequestLog(level, False, Written())
+    assert log.wants_start(template) == is_wanted
 
 
 def test_nothing_is_written_when_nothing_happened() -> None:
     written = Written()
     RequestLog("debug", False, written).flush()
     assert written.text == ""
-
-
-def test_after_a_flood_lines_are_kept_again() -> None:
-    written = Written()
-    log = RequestLog("info", False, written)
-    for _ in range(MAX_WAITING + 5):
-        record(log)
-    log.flush()
-    written.text = ""
-    record(log)
-    log.flush()
-    assert log.dropped == 0
-    assert written.text.count("\n") == 1

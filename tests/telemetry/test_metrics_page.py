@@ -32,15 +32,18 @@ class Page:
         sources = Sources(
             *(self.http, self.router, LoopStats(0.1), Clients()),
             *(lambda: self.workers, lambda: self.ages),
-            *(lambda: {"http://w": (4, 2)}, lambda: 7),
+            lambda: {"http://w": (4, 2)},
+            *(lambda: 7, lambda: 8),
         )
         self.exposition = Exposition(sources, "1.2.3")
 
+    def text(self) -> str:
+        return self.exposition.page(self.exposition.snapshot()).decode()
+
     def read(self) -> Samples:
-        text = self.exposition.render().decode()
         return {
             (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-            for family in text_string_to_metric_families(text)
+            for family in text_string_to_metric_families(self.text())
             for sample in family.samples
         }
 
@@ -77,6 +80,7 @@ def test_connections_resends_and_pools_are_there_from_the_start() -> None:
     assert found[resends] == 7
     idle = key("smg_upstream_connections", worker="http://w", state="idle")
     assert found[idle] == 4
+    assert found[key("smg_log_lines_dropped_total")] == 8
     assert found[key("smg_build_info", version="1.2.3")] == 1
 
 
@@ -128,3 +132,16 @@ def test_a_lone_surrogate_in_a_model_name_does_not_break_the_page() -> None:
     page.workers[0].models = [{"id": "bad\ud800"}]
     page.workers[0].requests["bad\ud800"] = 1
     assert page.read()[key("smg_worker_health", worker="http://a")] == 1
+
+
+def test_a_snapshot_shows_the_numbers_as_they_were() -> None:
+    page = Page()
+    page.http.observe_head("GET", "/v1/models", 0.02)
+    page.http.count_request("GET", "/v1/models")
+    page.workers = [worker("http://a")]
+    families = page.exposition.snapshot()
+    before = [family.text() for family in families]
+    page.http.observe_head("GET", "/v1/models", 0.02)
+    page.http.count_request("GET", "/v1/models")
+    page.workers[0].load = 3
+    assert [family.text() for family in families] == before

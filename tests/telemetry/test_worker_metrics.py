@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.telemetry.stats import MAX_MODELS
 from smgproxy.telemetry.worker_metrics import WorkerFamilies
@@ -21,9 +23,10 @@ def scrape(
     families: WorkerFamilies, workers: list[Worker], name: str
 ) -> dict[tuple[str, ...], float]:
     """The samples of one name, by their label values in the contract's order."""
+    text = "".join(family.text() for family in families.collect(workers))
     return {
         tuple(sample.labels.values()): sample.value
-        for family in families.collect(workers)
+        for family in text_string_to_metric_families(text)
         for sample in family.samples
         if sample.name == name
     }
