@@ -89,12 +89,17 @@ def _workers(settings: Settings, facts: Facts) -> Iterator[str]:
 
 
 def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
-    """Who may do what. There is no flag yet that asks clients for a key."""
-    yield (
-        "  SECURITY POSTURE: no credentials are asked for. Open to whoever reaches "
-        "the ports:"
-    )
-    yield "    data plane (inference), control plane (/workers, /flush_cache), metrics"
+    """Who may do what."""
+    keys = settings.keys
+    planes = {
+        "data plane (inference)": keys is None or keys.is_serving_open,
+        "control plane (/workers, /flush_cache)": keys is None or keys.is_control_open,
+        "metrics": True,
+    }
+    keyed = ", ".join(name for name, is_open in planes.items() if not is_open)
+    asked = f"keys are asked for: {keyed}" if keyed else "no credentials are asked for"
+    yield f"  SECURITY POSTURE: {asked}. Open to whoever reaches the ports:"
+    yield "    " + ", ".join(name for name, is_open in planes.items() if is_open)
     hosts = (settings.server.host, _metrics_host(settings))
     if not facts.api_urls and all(map(_is_loopback, hosts)):
         yield "    Only programs on this machine reach them."

@@ -17,10 +17,12 @@ from typing import Any
 import uvloop
 
 from smgproxy import __version__
+from smgproxy.admission.tenants import Callers
 from smgproxy.api.endpoints import INFERENCE, Routes
 from smgproxy.banner import Facts, banner
 from smgproxy.control.metrics import metrics_routes
 from smgproxy.control.routes import add_control_routes, probe_routes
+from smgproxy.core.access import Access
 from smgproxy.core.clock import Sweeper, monotonic
 from smgproxy.dispatch.account import Account
 from smgproxy.dispatch.forward import Forwarder
@@ -132,6 +134,7 @@ class Gateway:
             Account(self.http, self.request_log),
             settings.dispatch,
             loop,
+            self._callers(),
         )
         self.listener = Listener(
             settings.clients, settings.heads, self.dispatcher.on_exchange
@@ -162,7 +165,9 @@ class Gateway:
             simulated = ()
         await self._metrics.start([metrics])
         await self.listener.start(clients)
-        self.fleet.start(urls, None)
+        keys = settings.keys
+        shown = None if keys is None or not keys.for_workers else keys.for_workers.text
+        self.fleet.start(urls, shown)
         self._start_sweepers()
         self._start_probes()
         passed = tuple(_address(sock) for sock in clients) if self._passed else ()
@@ -234,9 +239,16 @@ class Gateway:
     def _routes(self) -> Routes:
         routes = Routes()
         for endpoint in INFERENCE:
-            routes.add("POST", endpoint.path, endpoint)
+            routes.add("POST", endpoint.path, endpoint, Access.SERVING)
         add_control_routes(routes, self.fleet, self.upstream.fetch, self._is_draining)
         return routes
+
+    def _callers(self) -> Callers | None:
+        """Who identifies callers; None when no key and no tenant is asked for."""
+        settings = self._settings
+        if settings.keys is None and settings.tenant_header is None:
+            return None
+        return Callers(settings.keys, settings.tenant_header)
 
     def _is_draining(self) -> bool:
         return self._drain is not None

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from smgproxy.admission.key_options import KeyOptions
+from smgproxy.admission.keys import Keys
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.downstream.listener import ClientTimeouts
@@ -98,6 +100,8 @@ class Settings:
     dispatch: DispatchOptions = DispatchOptions()
     fleet: FleetOptions = FleetOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
+    keys: Keys | None = None  # None: nobody needs one
+    tenant_header: str | None = None  # the header that is trusted to name the tenant
     simulated: SimulatedOptions | None = None
     # To be logged as warnings, one line each, as soon as there is a log.
     notices: tuple[str, ...] = ()
@@ -136,7 +140,7 @@ class Settings:
             taken[port] = name
 
 
-# Which options class fills which attribute of Settings.
+# Which options class fills which attribute of Settings; "callers" fills two.
 _ROOMS: dict[str, Callable[..., Any]] = {
     "server": ServerOptions,
     "simulated": SimulatedFlags,
@@ -147,6 +151,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "clients": ClientTimeouts,
     "heads": HeadLimits,
     "fleet": FleetOptions,
+    "callers": KeyOptions,
 }
 
 
@@ -215,6 +220,9 @@ def make_settings(
     try:
         rooms = {room: make(**values[room]) for room, make in _ROOMS.items()}
         rooms["simulated"] = rooms["simulated"].options()
+        callers = rooms.pop("callers")
+        rooms["keys"] = callers.keys()
+        rooms["tenant_header"] = callers.trusted_header()
     except ValueError as error:
         # A room that checks its values against each other names the flag itself.
         raise SettingsError(str(error)) from error

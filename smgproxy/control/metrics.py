@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from smgproxy.api.endpoints import ControlRequest, Routes
 from smgproxy.api.replies import Reply
+from smgproxy.core.access import Access
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -17,5 +18,5 @@ def metrics_routes(render: Callable[[], bytes]) -> Routes:
         return Reply(200, render(), CONTENT_TYPE)
 
     routes = Routes()
-    routes.add("GET", "/metrics", show)
+    routes.add("GET", "/metrics", show, Access.PUBLIC)
     return routes

@@ -35,7 +35,8 @@ class Exchange:
 
     Who writes what: the downstream room ``head``, ``request``, ``response``, ``peer``
     and ``opened_at``; its response sink ``status`` and ``committed_at``;
-    dispatch/serve.py ``task``, ``id`` and ``path``; dispatch/forward.py ``worker`` and
+    dispatch/serve.py ``task``, ``id``, ``path``, ``tenant`` and ``has_gateway_key``;
+    dispatch/forward.py ``worker`` and
     ``done``; whoever answers with an error ``error_code``; ``phase`` and ``verdict``
     only the methods here.
     """
@@ -47,6 +48,8 @@ class Exchange:
         "request",
         "response",
         "peer",
+        "tenant",
+        "has_gateway_key",
         "worker",
         "phase",
         "verdict",
@@ -72,6 +75,9 @@ class Exchange:
         self.request = request
         self.response = response
         self.peer = peer
+        self.tenant = ""  # its tenant key; "" where nobody needs to know it
+        # Whether its Authorization holds a key of this gateway (ruling 23).
+        self.has_gateway_key = False
         self.worker: Any = None
         self.phase = Phase.OPENED
         self.verdict: Verdict | None = None

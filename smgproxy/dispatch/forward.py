@@ -112,7 +112,9 @@ class Forwarder:
     ) -> WorkerRequest:
         model = call.model or "unknown"
         worker.requests[model] = worker.requests.get(model, 0) + 1
-        headers = headers_to_worker(exchange.head, exchange.id, worker, len(call.body))
+        headers = headers_to_worker(
+            exchange.head, exchange.id, worker, len(call.body), exchange.has_gateway_key
+        )
         return WorkerRequest(b"POST", endpoint.path.encode(), headers, call.body)
 
     def _note_answer(self, worker: Worker, status: int) -> None:
