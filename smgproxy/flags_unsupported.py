@@ -19,9 +19,7 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--rdma-slot-ttl-s",
         "--log-mm-timing",
     ),
-    "Worker Configuration": (
-        "--upstream-http2",
-    ),
+    "Worker Configuration": ("--upstream-http2",),
     "Routing Policy": (
         "--encode-policy",
         "--prefill-policy",
@@ -108,9 +106,7 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--discovery-file",
         "--discovery-check-interval-secs",
     ),
-    "Profiling": (
-        "--jemalloc-prof-dir",
-    ),
+    "Profiling": ("--jemalloc-prof-dir",),
     "Request Handling": (
         "--storage-context-headers",
         "--cors-allowed-origins",

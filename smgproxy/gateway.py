@@ -17,6 +17,7 @@ from typing import Any
 import uvloop
 
 from smgproxy import __version__
+from smgproxy.admission.budgets import Budgets
 from smgproxy.admission.tenants import Callers
 from smgproxy.api.endpoints import INFERENCE, Routes
 from smgproxy.banner import Facts, banner
@@ -121,12 +122,15 @@ class Gateway:
             sleep=asyncio.sleep,
             http_pool=settings.upstream.http_pool(),
         )
+        rules = settings.tenant_rules
+        self.budgets = None if rules is None else Budgets(rules, monotonic())
         self._forwarder = Forwarder(
             Router(self.registry, settings.routing),
             self.upstream,
             settings.dispatch,
             self.router_stats,
             loop,
+            self.budgets,
         )
         self.dispatcher = Dispatcher(
             self._routes(),
@@ -247,7 +251,8 @@ class Gateway:
         """Who identifies callers; None when no key and no tenant is asked for."""
         settings = self._settings
         if settings.keys is None and settings.tenant_header is None:
-            return None
+            if self.budgets is None:
+                return None
         return Callers(settings.keys, settings.tenant_header)
 
     def _is_draining(self) -> bool:
@@ -306,6 +311,7 @@ class Gateway:
             self._ages,
             self.upstream.counts,
             lambda: self.upstream.resends,
+            {} if self.budgets is None else self.budgets.counts,
         )
         return Exposition(sources, __version__)
 

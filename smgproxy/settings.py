@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from smgproxy.admission.budget_rules import BudgetOptions, TenantRules
 from smgproxy.admission.key_options import KeyOptions
 from smgproxy.admission.keys import Keys
 from smgproxy.core.options import Flag, flag, flags_of
@@ -102,6 +103,7 @@ class Settings:
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
     tenant_header: str | None = None  # the header that is trusted to name the tenant
+    tenant_rules: TenantRules | None = None  # None: tenants have no budgets
     simulated: SimulatedOptions | None = None
     # To be logged as warnings, one line each, as soon as there is a log.
     notices: tuple[str, ...] = ()
@@ -152,6 +154,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "heads": HeadLimits,
     "fleet": FleetOptions,
     "callers": KeyOptions,
+    "tenant_rules": BudgetOptions,
 }
 
 
@@ -220,6 +223,7 @@ def make_settings(
     try:
         rooms = {room: make(**values[room]) for room, make in _ROOMS.items()}
         rooms["simulated"] = rooms["simulated"].options()
+        rooms["tenant_rules"] = rooms["tenant_rules"].rules()
         callers = rooms.pop("callers")
         rooms["keys"] = callers.keys()
         rooms["tenant_header"] = callers.trusted_header()

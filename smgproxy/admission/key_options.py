@@ -45,7 +45,7 @@ def parse_key(text: str) -> Secret:
 
 
 def parse_tenant_key(text: str) -> TenantKey:
-    """``TENANT_ID:KEY``; the key may hold colons. Raises ValueError, without the key."""
+    """``TENANT_ID:KEY``; the key may hold colons. Raises ValueError, without it."""
     tenant_id, colon, key = text.partition(":")
     if not colon or not key:
         raise ValueError("must be TENANT_ID:KEY, such as team-red:KEY")
@@ -189,5 +189,7 @@ def _read(name: str, path: str, parse: Callable[[str], _Entry]) -> list[_Entry]:
         except ValueError as error:
             raise ValueError(f"{name}: {path}:{number}: {error}") from None
     if not entries:
-        raise ValueError(f"{name}: {path}: holds no key; write one, or leave {name} out")
+        raise ValueError(
+            f"{name}: {path}: holds no key; write one, or leave {name} out"
+        )
     return entries

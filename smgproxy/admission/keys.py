@@ -209,7 +209,9 @@ def _refuse_too_many(count: int) -> None:
         )
 
 
-def _refuse_repeated(shared: tuple[Secret, ...], tenants: tuple[TenantKey, ...]) -> None:
+def _refuse_repeated(
+    shared: tuple[Secret, ...], tenants: tuple[TenantKey, ...]
+) -> None:
     """A key that names two callers names none."""
     owners = {key.text: "--api-key" for key in shared}
     for one in tenants:

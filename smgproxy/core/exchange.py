@@ -36,7 +36,7 @@ class Exchange:
     Who writes what: the downstream room ``head``, ``request``, ``response``, ``peer``
     and ``opened_at``; its response sink ``status`` and ``committed_at``;
     dispatch/serve.py ``task``, ``id``, ``path``, ``tenant`` and ``has_gateway_key``;
-    dispatch/forward.py ``worker`` and
+    dispatch/charge.py ``reservation``; dispatch/forward.py ``worker`` and
     ``done``; whoever answers with an error ``error_code``; ``phase`` and ``verdict``
     only the methods here.
     """
@@ -50,6 +50,7 @@ class Exchange:
         "peer",
         "tenant",
         "has_gateway_key",
+        "reservation",
         "worker",
         "phase",
         "verdict",
@@ -78,6 +79,8 @@ class Exchange:
         self.tenant = ""  # its tenant key; "" where nobody needs to know it
         # Whether its Authorization holds a key of this gateway (ruling 23).
         self.has_gateway_key = False
+        # What its tenant was charged for it; closed by dispatch/serve.py at the latest.
+        self.reservation: Any = None
         self.worker: Any = None
         self.phase = Phase.OPENED
         self.verdict: Verdict | None = None

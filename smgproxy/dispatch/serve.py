@@ -101,6 +101,8 @@ class Dispatcher:
             _log.exception("request failed inside the gateway")
             self._answer_error(exchange, GatewayError("Internal error"))
         finally:
+            if exchange.reservation is not None:
+                exchange.reservation.close()
             self._account.finished(exchange)
             exchange.task = None
             self.running.discard(exchange)

@@ -42,6 +42,7 @@ class Sources:
         "ages",
         "pools",
         "sends",
+        "charges",
     )
 
     def __init__(
@@ -54,6 +55,7 @@ class Sources:
         ages: Callable[[], Iterable[float]],
         pools: Callable[[], dict[str, tuple[int, int]]],
         sends: Callable[[], int],
+        charges: dict[tuple[str, str], int] | None = None,
     ) -> None:
         self.http = http
         self.router = router
@@ -63,6 +65,9 @@ class Sources:
         self.ages = ages  # seconds since each running request arrived
         self.pools = pools  # idle and busy connections by worker URL
         self.sends = sends  # requests sent a second time
+        self.charges = (
+            {} if charges is None else charges
+        )  # decisions of budgets, by tenant and result
 
 
 class Exposition:
@@ -94,6 +99,12 @@ class Exposition:
         yield from self._clients()
         yield from self._router()
         yield from self._families.collect(list(self._sources.workers()))
+        yield counter(
+            "smg_tenant_rate_limit",
+            "Requests that a tenant's budget allowed or rejected",
+            ["tenant", "result"],
+            self._sources.charges.items(),
+        )
         yield from self._loop()
 
     def _http(self) -> Iterator[Metric]:
