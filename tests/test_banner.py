@@ -165,8 +165,8 @@ def test_example_can_be_copied(host: str, authority: str) -> None:
 
 
 def test_example_survives_an_odd_model_name() -> None:
-    text = banner(simulated(model="l'été \"7b\"/x"), SIMULATED)
-    assert ujson.loads(commands(text)[0][-1])["model"] == "l'été \"7b\"/x"
+    text = banner(simulated(model='l\'été "7b"/x'), SIMULATED)
+    assert ujson.loads(commands(text)[0][-1])["model"] == 'l\'été "7b"/x'
     assert text.isascii()
 
 

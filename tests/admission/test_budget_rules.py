@@ -144,9 +144,13 @@ FAULTS = [
         tenant("tenant_key: ' auth:a'"),
         "line 3: tenant_key ' auth:a' must not have surrounding whitespace",
     ),
-    (tenant("tenant_key: 7"), "line 3: tenants[0]: tenant_key: must be text; put it in quotes"),
     (
-        tenant("tenant_key: auth:a") + tenant("tenant_key: auth:a").partition("s:\n")[2],
+        tenant("tenant_key: 7"),
+        "line 3: tenants[0]: tenant_key: must be text; put it in quotes",
+    ),
+    (
+        tenant("tenant_key: auth:a")
+        + tenant("tenant_key: auth:a").partition("s:\n")[2],
         "line 6: duplicate tenant_key 'auth:a'; keep one of the two entries",
     ),
     (
@@ -204,7 +208,9 @@ def test_fault_is_told_with_its_line(text: str, told: str) -> None:
     assert found.startswith(told) if told.endswith(" ") else found == told
 
 
-@pytest.mark.parametrize("number", ["-1", "1.5", "1e3", "'5'", "true", "", "010", "1_0"])
+@pytest.mark.parametrize(
+    "number", ["-1", "1.5", "1e3", "'5'", "true", "", "010", "1_0"]
+)
 def test_quota_is_a_whole_number(number: str) -> None:
     text = f"default_policy:\n  tokens_per_minute: {number}\n  requests_per_minute: 1\n"
     assert fault(text) == (

@@ -166,9 +166,7 @@ def test_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_settings_hold_no_key_that_can_be_printed(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("red:k-red\n")
-    settings = settings_of(
-        api_key=Secret("k-shared"), tenant_api_keys_file=str(path)
-    )
+    settings = settings_of(api_key=Secret("k-shared"), tenant_api_keys_file=str(path))
     assert "k-shared" not in repr(settings) and "k-red" not in repr(settings)
     assert "k-shared" not in repr(KeyOptions(api_key=Secret("k-shared")))
 

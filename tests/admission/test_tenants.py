@@ -101,9 +101,7 @@ def test_x_api_key_opens_nothing() -> None:
 
 def test_first_of_repeated_credentials_counts() -> None:
     right, wrong = b"Bearer k-red", b"Bearer no"
-    found = tenant(
-        Callers(KEYS), (b"authorization", right), (b"authorization", wrong)
-    )
+    found = tenant(Callers(KEYS), (b"authorization", right), (b"authorization", wrong))
     assert found == "auth:red"
     with pytest.raises(Unauthorized):
         tenant(Callers(KEYS), (b"authorization", wrong), (b"authorization", right))
