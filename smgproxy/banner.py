@@ -89,18 +89,27 @@ def _workers(settings: Settings, facts: Facts) -> Iterator[str]:
 
 
 def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
-    """Who may do what. There is no flag yet that asks clients for a key."""
-    yield (
-        "  SECURITY POSTURE: no credentials are asked for. Open to whoever reaches "
-        "the ports:"
-    )
-    yield "    data plane (inference), control plane (/workers, /flush_cache), metrics"
-    hosts = (settings.server.host, _metrics_host(settings))
-    if not facts.api_urls and all(map(_is_loopback, hosts)):
+    """Who may do what."""
+    keys = settings.keys
+    planes = {
+        "data plane (inference)": keys is None or keys.is_serving_open,
+        "control plane (/workers, /flush_cache)": keys is None or keys.is_control_open,
+        "metrics": True,
+    }
+    keyed = ", ".join(name for name, is_open in planes.items() if not is_open)
+    asked = f"keys are asked for: {keyed}" if keyed else "no credentials are asked for"
+    yield f"  SECURITY POSTURE: {asked}. Open to whoever reaches the ports:"
+    yield "    " + ", ".join(name for name, is_open in planes.items() if is_open)
+    hosts = {"--prometheus-host": _metrics_host(settings)}
+    if any(list(planes.values())[:2]):
+        hosts = {"--host": settings.server.host, **hosts}
+    if not facts.api_urls and all(map(_is_loopback, hosts.values())):
         yield "    Only programs on this machine reach them."
-    else:
-        yield "    Put a firewall in front, or keep them to this machine:"
-        yield "    --host 127.0.0.1 --prometheus-host 127.0.0.1"
+        return
+    yield "    Put a firewall in front, or keep them to this machine:"
+    yield "    " + " ".join(f"{flag} 127.0.0.1" for flag in hosts)
+    if keys is None:
+        yield "    A key for both planes: --api-key-file FILE"
 
 
 def _example(settings: Settings, facts: Facts) -> Iterator[str]:
@@ -114,8 +123,10 @@ def _example(settings: Settings, facts: Facts) -> Iterator[str]:
         "model": settings.simulated.model,
         "messages": [{"role": "user", "content": "Hello"}],
     }
+    is_keyed = settings.keys is not None and not settings.keys.is_serving_open
+    key = ' -H "authorization: Bearer $KEY"' if is_keyed else ""
     yield "  Try it, whole and as a stream:"
     for command, body in (("curl", chat), ("curl -N", {**chat, "stream": True})):
         text = shlex.quote(ujson.dumps(body, escape_forward_slashes=False))
-        yield f"    {command} {url} -H 'content-type: application/json' \\"
+        yield f"    {command} {url} -H 'content-type: application/json'{key} \\"
         yield f"      -d {text}"

@@ -19,9 +19,7 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--rdma-slot-ttl-s",
         "--log-mm-timing",
     ),
-    "Worker Configuration": (
-        "--upstream-http2",
-    ),
+    "Worker Configuration": ("--upstream-http2",),
     "Routing Policy": (
         "--encode-policy",
         "--prefill-policy",
@@ -108,13 +106,9 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--discovery-file",
         "--discovery-check-interval-secs",
     ),
-    "Profiling": (
-        "--jemalloc-prof-dir",
-    ),
+    "Profiling": ("--jemalloc-prof-dir",),
     "Request Handling": (
         "--storage-context-headers",
-        "--trust-tenant-header",
-        "--tenant-header-name",
         "--cors-allowed-origins",
     ),
     "Rate Limiting": (
@@ -202,8 +196,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--otlp-traces-endpoint",
     ),
     "Control Plane Authentication": (
-        "--api-key",
-        "--control-plane-api-keys",
         "--control-plane-audit-enabled",
         "--jwt-issuer",
         "--jwt-audience",
@@ -215,18 +207,11 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--rl-control-timeout-secs",
         "--rl-fanout-concurrency",
     ),
-    "Data Plane Authentication": (
-        "--tenant-api-key",
-    ),
     "Priority Scheduler": (
         "--priority-scheduler-enabled",
         "--priority-scheduler-default-max-class",
         "--priority-scheduler-config",
         "--priority-scheduler-tenant-metric-top-n",
-    ),
-    "Tenant Rate Limit": (
-        "--tenant-rate-limit-enabled",
-        "--tenant-rate-limit-config",
     ),
     "Mesh Server": (
         "--enable-mesh",

@@ -17,10 +17,13 @@ from typing import Any
 import uvloop
 
 from smgproxy import __version__
+from smgproxy.admission.budgets import Budgets
+from smgproxy.admission.tenants import Callers
 from smgproxy.api.endpoints import INFERENCE, Routes
 from smgproxy.banner import Facts, banner
 from smgproxy.control.metrics import metrics_routes
 from smgproxy.control.routes import add_control_routes, probe_routes
+from smgproxy.core.access import Access
 from smgproxy.core.clock import Sweeper, monotonic
 from smgproxy.dispatch.account import Account
 from smgproxy.dispatch.forward import Forwarder
@@ -122,12 +125,15 @@ class Gateway:
             sleep=asyncio.sleep,
             http_pool=settings.upstream.http_pool(),
         )
+        rules = settings.tenant_rules
+        self.budgets = None if rules is None else Budgets(rules, monotonic())
         self._forwarder = Forwarder(
             Router(self.registry, settings.routing),
             self.upstream,
             settings.dispatch,
             self.router_stats,
             loop,
+            self.budgets,
         )
         self.dispatcher = Dispatcher(
             self._routes(),
@@ -135,6 +141,7 @@ class Gateway:
             Account(self.http, self.request_log),
             settings.dispatch,
             loop,
+            self._callers(),
         )
         self.listener = Listener(
             settings.clients, settings.heads, self.dispatcher.on_exchange
@@ -165,7 +172,9 @@ class Gateway:
             simulated = ()
         await self._metrics.start([metrics])
         await self.listener.start(clients)
-        self.fleet.start(urls, None)
+        keys = settings.keys
+        shown = None if keys is None or not keys.for_workers else keys.for_workers.text
+        self.fleet.start(urls, shown)
         self._start_sweepers()
         self._start_probes()
         passed = tuple(_address(sock) for sock in clients) if self._passed else ()
@@ -240,9 +249,17 @@ class Gateway:
     def _routes(self) -> Routes:
         routes = Routes()
         for endpoint in INFERENCE:
-            routes.add("POST", endpoint.path, endpoint)
+            routes.add("POST", endpoint.path, endpoint, Access.SERVING)
         add_control_routes(routes, self.fleet, self.upstream.fetch, self._is_draining)
         return routes
+
+    def _callers(self) -> Callers | None:
+        """Who identifies callers; None when no key and no tenant is asked for."""
+        settings = self._settings
+        if settings.keys is None and settings.tenant_header is None:
+            if self.budgets is None:
+                return None
+        return Callers(settings.keys, settings.tenant_header)
 
     def _is_draining(self) -> bool:
         return self._drain is not None
@@ -301,6 +318,7 @@ class Gateway:
             self.upstream.counts,
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
+            {} if self.budgets is None else self.budgets.counts,
         )
         return Exposition(sources, __version__)
 

@@ -13,6 +13,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from smgproxy.admission.budget_rules import BudgetOptions, TenantRules
+from smgproxy.admission.key_options import KeyOptions
+from smgproxy.admission.keys import Keys
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.downstream.listener import ClientTimeouts
@@ -98,6 +101,9 @@ class Settings:
     dispatch: DispatchOptions = DispatchOptions()
     fleet: FleetOptions = FleetOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
+    keys: Keys | None = None  # None: nobody needs one
+    tenant_header: str | None = None  # the header that is trusted to name the tenant
+    tenant_rules: TenantRules | None = None  # None: tenants have no budgets
     simulated: SimulatedOptions | None = None
     # To be logged as warnings, one line each, as soon as there is a log.
     notices: tuple[str, ...] = ()
@@ -136,7 +142,7 @@ class Settings:
             taken[port] = name
 
 
-# Which options class fills which attribute of Settings.
+# Which options class fills which attribute of Settings; "callers" fills two.
 _ROOMS: dict[str, Callable[..., Any]] = {
     "server": ServerOptions,
     "simulated": SimulatedFlags,
@@ -147,6 +153,8 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "clients": ClientTimeouts,
     "heads": HeadLimits,
     "fleet": FleetOptions,
+    "callers": KeyOptions,
+    "tenant_rules": BudgetOptions,
 }
 
 
@@ -215,6 +223,10 @@ def make_settings(
     try:
         rooms = {room: make(**values[room]) for room, make in _ROOMS.items()}
         rooms["simulated"] = rooms["simulated"].options()
+        rooms["tenant_rules"] = rooms["tenant_rules"].rules()
+        callers = rooms.pop("callers")
+        rooms["keys"] = callers.keys()
+        rooms["tenant_header"] = callers.trusted_header()
     except ValueError as error:
         # A room that checks its values against each other names the flag itself.
         raise SettingsError(str(error)) from error

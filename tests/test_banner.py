@@ -1,11 +1,13 @@
 """The text at start-up, as a person reads it."""
 
+import dataclasses
 import shlex
 
 import pytest
 import ujson
 
 from smgproxy import __version__
+from smgproxy.admission.keys import ControlKey, Keys, Role, Secret
 from smgproxy.banner import Facts, banner
 from smgproxy.server_options import ServerOptions
 from smgproxy.settings import Settings
@@ -110,6 +112,29 @@ def test_open_metrics_alone_are_worth_the_advice() -> None:
     assert "--prometheus-host 127.0.0.1" in text
 
 
+def test_keys_close_what_they_open() -> None:
+    keys = Keys([Secret("k-shared")])
+    text = banner(Settings(keys=keys), NO_FACTS)
+    asked, still_open, *_ = text.partition("SECURITY POSTURE: ")[2].splitlines()
+    assert asked.startswith("keys are asked for: data plane (inference), control plane")
+    assert still_open.strip() == "metrics"
+    assert "    --prometheus-host 127.0.0.1\n" in text
+    assert "k-shared" not in text
+
+
+def test_control_plane_keys_leave_the_data_plane_open() -> None:
+    admin = ControlKey("ops", "Operations", Role.ADMIN, Secret("k-ops"))
+    text = banner(Settings(keys=Keys(control=[admin])), NO_FACTS)
+    assert "keys are asked for: control plane (/workers, /flush_cache). Open" in text
+    assert "    data plane (inference), metrics\n" in text
+
+
+def test_example_has_a_place_for_the_key_that_is_asked_for() -> None:
+    settings = dataclasses.replace(simulated(), keys=Keys([Secret("k")]))
+    whole, _ = commands(banner(settings, SIMULATED))
+    assert "authorization: Bearer $KEY" in whole
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_on_loopback_alone_no_firewall_is_advised(host: str) -> None:
     telemetry = TelemetryOptions(prometheus_host=host)
@@ -140,8 +165,8 @@ def test_example_can_be_copied(host: str, authority: str) -> None:
 
 
 def test_example_survives_an_odd_model_name() -> None:
-    text = banner(simulated(model="l'été \"7b\"/x"), SIMULATED)
-    assert ujson.loads(commands(text)[0][-1])["model"] == "l'été \"7b\"/x"
+    text = banner(simulated(model='l\'été "7b"/x'), SIMULATED)
+    assert ujson.loads(commands(text)[0][-1])["model"] == 'l\'été "7b"/x'
     assert text.isascii()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl
 
 from smgproxy.api.replies import Reply
+from smgproxy.core.access import Access
 from smgproxy.core.errors import MethodNotAllowed, UnknownUrl
 from smgproxy.core.message import RequestHead
 
@@ -79,12 +80,13 @@ _NO_PARAMS: dict[str, str] = {}
 
 
 class Route:
-    """One path template and its methods."""
+    """One path template, its methods, and who may use them."""
 
-    __slots__ = ("template", "actions")
+    __slots__ = ("template", "access", "actions")
 
-    def __init__(self, template: str) -> None:
+    def __init__(self, template: str, access: Access) -> None:
         self.template = template
+        self.access = access
         self.actions: dict[str, Action] = {}
 
     def allow(self) -> bytes:
@@ -108,9 +110,20 @@ class Routes:
         self._exact: dict[str, Route] = {}
         self._prefixes: list[tuple[str, str, Route]] = []
 
-    def add(self, method: str, template: str, action: Action) -> None:
-        """Answer ``method`` on ``template`` with ``action``."""
-        route = self._route_of(template)
+    def add(
+        self,
+        method: str,
+        template: str,
+        action: Action,
+        access: Access = Access.CONTROL,
+    ) -> None:
+        """Answer ``method`` on ``template`` with ``action``.
+
+        Every method of a template has the same ``access``. A route that is added
+        without one is the control plane's: nothing is public by mistake.
+        """
+        route = self._route_of(template, access)
+        assert route.access is access, (template, access)
         assert method not in route.actions, (method, template)
         route.actions[method] = action
 
@@ -126,14 +139,14 @@ class Routes:
                     return candidate, {name: rest}
         return None, _NO_PARAMS
 
-    def _route_of(self, template: str) -> Route:
+    def _route_of(self, template: str, access: Access) -> Route:
         if "{" not in template:
-            return self._exact.setdefault(template, Route(template))
+            return self._exact.setdefault(template, Route(template, access))
         prefix, _, name = template.partition("{")
         for known, _, route in self._prefixes:
             if known == prefix:
                 return route
-        route = Route(template)
+        route = Route(template, access)
         self._prefixes.append((prefix, name.rstrip("}"), route))
         return route
 

@@ -78,6 +78,8 @@ def error_reply(error: GatewayError, is_anthropic: bool = False) -> Reply:
     headers: Headers = list(error.headers)
     if error.shape is Shape.EMPTY:
         return Reply(error.status, b"", JSON, headers)
+    if error.shape is Shape.TEXT:
+        return Reply(error.status, error.message.encode(), TEXT, headers)
     if error.shape is Shape.ENVELOPE:
         headers.insert(0, (b"x-smg-error-code", str(error.code).encode()))
     if is_anthropic:

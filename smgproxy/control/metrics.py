@@ -6,6 +6,7 @@ import asyncio
 
 from smgproxy.api.endpoints import ControlRequest, Routes
 from smgproxy.api.replies import Reply
+from smgproxy.core.access import Access
 from smgproxy.telemetry.metrics import Exposition
 
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
@@ -23,5 +24,5 @@ def metrics_routes(exposition: Exposition) -> Routes:
         return Reply(200, page, CONTENT_TYPE)
 
     routes = Routes()
-    routes.add("GET", "/metrics", show)
+    routes.add("GET", "/metrics", show, Access.PUBLIC)
     return routes

@@ -1,4 +1,7 @@
-"""Which path is answered by what, on the main port and on the port for probes."""
+"""Which path is answered by what, on the main port and on the port for probes.
+
+What is not said to be public here is the control plane's.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from smgproxy.control.health import Probes
 from smgproxy.control.loads import Loads
 from smgproxy.control.models import Models
 from smgproxy.control.workers import Workers
+from smgproxy.core.access import Access
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.outside import Fetch
 from smgproxy.fleet.registry import Registry
@@ -20,7 +24,7 @@ def add_control_routes(
 ) -> None:
     """Every route the gateway answers itself on its main port."""
     _add_probes(routes, Probes(fleet.registry, is_draining))
-    routes.add("GET", "/v1/models", Models(fleet.registry).list)
+    routes.add("GET", "/v1/models", Models(fleet.registry).list, Access.PUBLIC)
 
     workers = Workers(fleet)
     routes.add("POST", "/workers", workers.add)
@@ -32,11 +36,11 @@ def add_control_routes(
 
     engines = Engines(fleet.registry, fetch)
     for path in ("/get_model_info", "/get_server_info", "/health_generate"):
-        routes.add("GET", path, engines.relay)
+        routes.add("GET", path, engines.relay, Access.PUBLIC)
     routes.add("POST", "/flush_cache", engines.flush_cache)
 
     loads = Loads(fleet.registry)
-    routes.add("GET", "/loads", loads.show)
+    routes.add("GET", "/loads", loads.show, Access.PUBLIC)
     routes.add("GET", "/get_loads", loads.show)
 
 
@@ -48,6 +52,6 @@ def probe_routes(registry: Registry, is_draining: Callable[[], bool]) -> Routes:
 
 
 def _add_probes(routes: Routes, probes: Probes) -> None:
-    routes.add("GET", "/health", probes.alive)
-    routes.add("GET", "/liveness", probes.alive)
-    routes.add("GET", "/readiness", probes.readiness)
+    routes.add("GET", "/health", probes.alive, Access.PUBLIC)
+    routes.add("GET", "/liveness", probes.alive, Access.PUBLIC)
+    routes.add("GET", "/readiness", probes.readiness, Access.PUBLIC)

@@ -14,6 +14,7 @@ class Shape(Enum):
     ENVELOPE = "envelope"  # {"error": {type, code, message, param}} + X-SMG-Error-Code
     INVALID_REQUEST = "invalid_request"  # {"error": {message, type, code}}, no header
     EMPTY = "empty"
+    TEXT = "text"  # the message alone
 
 
 class GatewayError(Exception):
@@ -52,6 +53,35 @@ class InvalidField(GatewayError):
     status = 400
     code = 400
     shape = Shape.INVALID_REQUEST
+
+
+class Unauthorized(GatewayError):
+    """No key, or not one that opens this route: nothing but the challenge.
+
+    The contract gives it no code and no body (ruling 1); RFC 9110 15.5.2 asks for the
+    challenge, RFC 6750 section 3 for its ``error`` when a wrong token was sent.
+    """
+
+    status = 401
+    code = ""
+    shape = Shape.EMPTY
+
+    def __init__(self, realm: bytes, is_wrong: bool = False) -> None:
+        challenge = b'Bearer realm="%s"' % realm
+        if is_wrong:
+            challenge += b', error="invalid_token"'
+        super().__init__("", ((b"www-authenticate", challenge),))
+
+
+class AdminRequired(GatewayError):
+    """A control-plane key whose role does not reach this far (ruling 24)."""
+
+    status = 403
+    code = ""
+    shape = Shape.TEXT
+
+    def __init__(self) -> None:
+        super().__init__("Admin role required for this control plane operation")
 
 
 class UnknownUrl(GatewayError):
@@ -98,6 +128,20 @@ class BodyAborted(GatewayError):
 
     def __init__(self) -> None:
         super().__init__("The request body stream failed before it was fully forwarded")
+
+
+class TenantRateLimited(GatewayError):
+    """The tenant's budget does not cover the request now (seed: Rate Limiting).
+
+    ``retry_after`` is in whole seconds; None: no waiting will ever help.
+    """
+
+    status = 429
+    code = "tenant_rate_limit_exceeded"
+
+    def __init__(self, retry_after: int | None) -> None:
+        wait = () if retry_after is None else ((b"retry-after", b"%d" % retry_after),)
+        super().__init__("Tenant rate limit exceeded for this request", wait)
 
 
 # -- nobody to serve it -------------------------------------------------------------

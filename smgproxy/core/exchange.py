@@ -35,7 +35,8 @@ class Exchange:
 
     Who writes what: the downstream room ``head``, ``request``, ``response``, ``peer``
     and ``opened_at``; its response sink ``status`` and ``committed_at``;
-    dispatch/serve.py ``task``, ``id`` and ``path``; dispatch/forward.py ``worker`` and
+    dispatch/serve.py ``task``, ``id``, ``path``, ``tenant`` and ``has_gateway_key``;
+    dispatch/charge.py ``reservation``; dispatch/forward.py ``worker`` and
     ``done``; whoever answers with an error ``error_code``; ``phase`` and ``verdict``
     only the methods here.
     """
@@ -47,6 +48,9 @@ class Exchange:
         "request",
         "response",
         "peer",
+        "tenant",
+        "has_gateway_key",
+        "reservation",
         "worker",
         "phase",
         "verdict",
@@ -72,6 +76,11 @@ class Exchange:
         self.request = request
         self.response = response
         self.peer = peer
+        self.tenant = ""  # its tenant key; "" where nobody needs to know it
+        # Whether its Authorization holds a key of this gateway (ruling 23).
+        self.has_gateway_key = False
+        # What its tenant was charged for it; closed by dispatch/serve.py at the latest.
+        self.reservation: Any = None
         self.worker: Any = None
         self.phase = Phase.OPENED
         self.verdict: Verdict | None = None

@@ -58,6 +58,7 @@ class RequestHead:
         "path",
         "query",
         "is_http10",
+        "is_http2",
         "headers",
         "first",
         "content_length",
@@ -74,6 +75,7 @@ class RequestHead:
         *,
         content_length: int | None = 0,
         is_http10: bool = False,
+        is_http2: bool = False,
         keeps_alive: bool = True,
         expects_continue: bool = False,
     ) -> None:
@@ -81,6 +83,7 @@ class RequestHead:
         self.path = path
         self.query = query
         self.is_http10 = is_http10
+        self.is_http2 = is_http2
         self.headers = headers
         # Reversed, so that the first of repeated names is the one that stays.
         self.first = dict(headers[::-1])

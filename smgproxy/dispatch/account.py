@@ -55,5 +55,8 @@ class Account:
 
 def _span(exchange: Exchange) -> Span:
     head = exchange.head
-    version = "HTTP/1.0" if head.is_http10 else "HTTP/1.1"
+    if head.is_http2:
+        version = "HTTP/2.0"
+    else:
+        version = "HTTP/1.0" if head.is_http10 else "HTTP/1.1"
     return Span(head.method, head.path, version, exchange.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from smgproxy.admission.budgets import Budgets
 from smgproxy.api.bodies import Call, read_call
 from smgproxy.api.endpoints import Endpoint
 from smgproxy.core.clock import monotonic
@@ -21,6 +22,7 @@ from smgproxy.core.errors import (
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
+from smgproxy.dispatch.charge import TailKeeper, reserve, settle
 from smgproxy.dispatch.headers import headers_to_client, headers_to_worker
 from smgproxy.dispatch.keepalive import KeepAlives, LiveStream
 from smgproxy.dispatch.options import DispatchOptions
@@ -37,7 +39,15 @@ _EVENT_STREAM = b"text/event-stream"
 class Forwarder:
     """Carries inference requests to HTTP workers."""
 
-    __slots__ = ("_router", "_upstream", "_options", "_stats", "_loop", "keepalives")
+    __slots__ = (
+        "_router",
+        "_upstream",
+        "_options",
+        "_stats",
+        "_loop",
+        "_budgets",
+        "keepalives",
+    )
 
     def __init__(
         self,
@@ -46,7 +56,10 @@ class Forwarder:
         options: DispatchOptions,
         stats: RouterStats,
         loop: asyncio.AbstractEventLoop,
+        budgets: Budgets | None = None,
     ) -> None:
+        """``budgets``: None when tenants have none."""
+        self._budgets = budgets
         self._router = router
         self._upstream = upstream
         self._options = options
@@ -64,6 +77,8 @@ class Forwarder:
             limit = self._options.max_payload_size
             body = await collect(exchange.request, limit, BodyTooLarge)
         call = read_call(exchange.head, body)
+        if self._budgets is not None:
+            reserve(self._budgets, exchange, call)
         is_stream = call.is_stream and endpoint.may_stream
         model = self._count_request(call, endpoint, is_stream)
         began = monotonic()
@@ -112,7 +127,9 @@ class Forwarder:
     ) -> WorkerRequest:
         model = call.model or "unknown"
         worker.requests[model] = worker.requests.get(model, 0) + 1
-        headers = headers_to_worker(exchange.head, exchange.id, worker, len(call.body))
+        headers = headers_to_worker(
+            exchange.head, exchange.id, worker, len(call.body), exchange.has_gateway_key
+        )
         return WorkerRequest(b"POST", endpoint.path.encode(), headers, call.body)
 
     def _note_answer(self, worker: Worker, status: int) -> None:
@@ -144,6 +161,8 @@ class Forwarder:
         headers = headers_to_client(reply, exchange, worker)
         response.start(ResponseHead(reply.status, headers, len(body)))
         response.write(body, True)
+        if exchange.reservation is not None:
+            settle(exchange.reservation, reply.status, body)
 
     async def _collect_reply(self, worker: Worker, leg: Leg) -> bytes:
         """Wait for the rest of a reply. Raises UpstreamError."""
@@ -178,10 +197,13 @@ class Forwarder:
         live = LiveStream(leg, response, endpoint.is_anthropic, monotonic())
         if is_events:
             self.keepalives.watch(live)
+        tail = None if exchange.reservation is None else TailKeeper(response)
         try:
-            leg.join(response)
+            leg.join(tail or response)
             response.flush()
             await exchange.done
+            if tail is not None:
+                tail.settle(exchange.reservation, reply.status)
         except UpstreamError as error:
             self._end_broken(exchange, endpoint, leg, error, is_events)
             raise

@@ -16,28 +16,38 @@ from smgproxy.fleet.worker import Worker
 
 
 def headers_to_worker(
-    head: RequestHead, request_id: bytes, worker: Worker, body_bytes: int
+    head: RequestHead,
+    request_id: bytes,
+    worker: Worker,
+    body_bytes: int,
+    has_gateway_key: bool = False,
 ) -> Headers:
     """The allow-listed headers, in the client's order, the first value of each.
 
     A client's unusable ``X-Request-ID`` is replaced by the id the gateway chose; a
     usable one is the client's, also when another header decided the id. The
-    worker's own key goes along when the client sent no credential.
+    worker's own key goes along when the client sent no credential, or a key of this
+    gateway, which says nothing to a worker with a key of its own (ruling 23).
     """
     headers: Headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % body_bytes),
     ]
     first = head.first
+    own_key = worker.api_key
+    if own_key is not None and b"authorization" in first and not has_gateway_key:
+        own_key = None
     for name, value in head.headers:
         if name in FORWARDED_TO_WORKER or name.startswith(FORWARDED_PREFIX):
             if first[name] is not value:
                 continue  # a repetition; the first value is the one that counts
             if name == b"x-request-id" and not is_usable(value):
                 value = request_id
+            if name == b"authorization" and own_key is not None:
+                continue
             headers.append((name, value))
-    if worker.api_key is not None and b"authorization" not in first:
-        headers.append((b"authorization", b"Bearer " + worker.api_key.encode()))
+    if own_key is not None:
+        headers.append((b"authorization", b"Bearer " + own_key.encode()))
     return headers
 
 

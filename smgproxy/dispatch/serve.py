@@ -1,7 +1,7 @@
 """Serve one exchange from head to end: the one place that knows the order.
 
-Route, size from the head, body, call, answer; errors become answers here and nowhere
-else, and whatever happens the exchange is accounted for exactly once.
+Size from the head, route, key, body, call, answer; errors become answers here and
+nowhere else, and whatever happens the exchange is accounted for exactly once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from smgproxy.api.endpoints import ControlRequest, Endpoint, Routes, action_of
+from smgproxy.admission.tenants import Callers
+from smgproxy.api.endpoints import ControlRequest, Endpoint, Route, Routes, action_of
 from smgproxy.api.replies import Reply, error_reply
 from smgproxy.core.errors import BodyTooLarge, GatewayError, ShuttingDown
 from smgproxy.core.exchange import Exchange, Phase, Verdict
@@ -30,6 +31,7 @@ class Dispatcher:
         "_routes",
         "_forwarder",
         "_account",
+        "_callers",
         "_ids",
         "_limit",
         "_loop",
@@ -44,8 +46,11 @@ class Dispatcher:
         account: Account,
         options: DispatchOptions,
         loop: asyncio.AbstractEventLoop,
+        callers: Callers | None = None,
     ) -> None:
+        """``callers``: None when there is no key and nobody needs a tenant."""
         self._routes = routes
+        self._callers = callers
         self._forwarder = forwarder
         self._account = account
         self._ids = RequestIds(options.request_id_headers)
@@ -77,6 +82,8 @@ class Dispatcher:
                 # Decided from the head, on every path, before 100 Continue.
                 raise BodyTooLarge()
             action = action_of(route, head)
+            if self._callers is not None:
+                self._identify(self._callers, exchange, route)
             if isinstance(action, Endpoint):
                 await self._forwarder.forward(exchange, action)
             else:
@@ -94,11 +101,22 @@ class Dispatcher:
             _log.exception("request failed inside the gateway")
             self._answer_error(exchange, GatewayError("Internal error"))
         finally:
+            if exchange.reservation is not None:
+                exchange.reservation.close()
             self._account.finished(exchange)
             exchange.task = None
             self.running.discard(exchange)
             if not self.running and self.on_idle is not None:
                 self.on_idle()
+
+    def _identify(
+        self, callers: Callers, exchange: Exchange, route: Route | None
+    ) -> None:
+        """Note who calls, or refuse; before a byte of the body is asked for."""
+        assert route is not None  # else action_of has raised
+        caller = callers.identify(route.access, exchange.head, exchange.peer)
+        exchange.tenant = caller.tenant
+        exchange.has_gateway_key = caller.has_gateway_key
 
     def _answer_error(self, exchange: Exchange, error: GatewayError) -> None:
         if exchange.phase == Phase.DONE:

@@ -17,6 +17,15 @@ _ROUTED = ["router_type", "backend_type", "connection_mode", "model", "endpoint"
 _HTTP = ("http", "regular", "http")
 
 
+class Http2Side(Protocol):
+    """The HTTP/2 connections of the listener."""
+
+    connections: int
+    resets: int
+    refused: int
+    errors: dict[int, int]
+
+
 class ClientSide(Protocol):
     """The listener, as far as it is counted."""
 
@@ -27,6 +36,10 @@ class ClientSide(Protocol):
     accepted: int
     turned_away: int
     malformed: dict[int, int]
+
+    @property
+    def http2(self) -> Http2Side:
+        """What is counted of HTTP/2 alone."""
 
 
 class Sources:
@@ -42,6 +55,7 @@ class Sources:
         "pools",
         "sends",
         "lost_lines",
+        "charges",
     )
 
     def __init__(
@@ -55,6 +69,7 @@ class Sources:
         pools: Callable[[], dict[str, tuple[int, int]]],
         sends: Callable[[], int],
         lost_lines: Callable[[], int],
+        charges: dict[tuple[str, str], int] | None = None,
     ) -> None:
         self.http = http
         self.router = router
@@ -65,6 +80,8 @@ class Sources:
         self.pools = pools  # idle and busy connections by worker URL
         self.sends = sends  # requests sent a second time
         self.lost_lines = lost_lines  # of the log
+        # Decisions of budgets, by tenant and result.
+        self.charges = {} if charges is None else charges
 
 
 class Exposition:
@@ -98,8 +115,15 @@ class Exposition:
         )
         yield from self._http()
         yield from self._clients()
+        yield from self._http2()
         yield from self._router()
         yield from self._families.collect(list(self._sources.workers()))
+        yield counter(
+            "smg_tenant_rate_limit",
+            "Requests that a tenant's budget allowed or rejected",
+            ["tenant", "result"],
+            self._sources.charges.items(),
+        )
         yield from self._loop()
 
     def _http(self) -> Iterator[Metric]:
@@ -170,6 +194,33 @@ class Exposition:
             "Requests refused by their framing",
             ["status_code"],
             [((status,), count) for status, count in clients.malformed.items()],
+        )
+
+    def _http2(self) -> Iterator[Metric]:
+        http2 = self._sources.clients.http2
+        yield counter(
+            "smg_client_http2_connections",
+            "Client connections that spoke HTTP/2",
+            [],
+            [((), http2.connections)],
+        )
+        yield counter(
+            "smg_client_http2_resets",
+            "HTTP/2 requests that clients took back",
+            [],
+            [((), http2.resets)],
+        )
+        yield counter(
+            "smg_client_http2_refused",
+            "HTTP/2 requests beyond --http2-max-concurrent-streams or while draining",
+            [],
+            [((), http2.refused)],
+        )
+        yield counter(
+            "smg_client_http2_errors",
+            "Streams reset and connections ended by the gateway, by RFC 9113 error code",
+            ["code"],
+            [((str(code),), count) for code, count in http2.errors.items()],
         )
 
     def _router(self) -> Iterator[Metric]:

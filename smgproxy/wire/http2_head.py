@@ -64,7 +64,7 @@ def _head(
     if not method or _METHOD.fullmatch(method) is None:
         raise BadMessage("malformed method")
     target, query = _target(pseudo, method, limits)
-    head = RequestHead(method.decode("ascii"), target, query, headers)
+    head = RequestHead(method.decode("ascii"), target, query, headers, is_http2=True)
     first = head.first
     if len(first) != len(headers):
         check_single(headers, b"content-length", b"host")

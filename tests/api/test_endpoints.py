@@ -15,6 +15,7 @@ from smgproxy.api.endpoints import (
     action_of,
 )
 from smgproxy.api.replies import Reply, json_reply
+from smgproxy.core.access import Access
 from smgproxy.core.errors import MethodNotAllowed, UnknownUrl
 from smgproxy.core.message import RequestHead
 
@@ -152,3 +153,18 @@ def test_an_endpoint_cannot_be_changed() -> None:
     endpoint = Endpoint("/x", "x")
     with pytest.raises(AttributeError):
         endpoint.path = "/y"  # type: ignore[misc]
+
+
+def test_route_is_the_control_planes_unless_it_is_said_to_be_more_open(
+    routes: Routes,
+) -> None:
+    route, _ = routes.match("/workers")
+    assert route is not None and route.access is Access.CONTROL
+    routes.add("GET", "/health", one, Access.PUBLIC)
+    public, _ = routes.match("/health")
+    assert public is not None and public.access is Access.PUBLIC
+
+
+def test_methods_of_a_path_cannot_differ_in_access(routes: Routes) -> None:
+    with pytest.raises(AssertionError):
+        routes.add("PUT", "/workers", one, Access.PUBLIC)

@@ -15,6 +15,7 @@ from smgproxy.api.replies import (
     text_reply,
 )
 from smgproxy.core.errors import (
+    AdminRequired,
     BadBody,
     BodyStalled,
     BodyTooLarge,
@@ -25,6 +26,8 @@ from smgproxy.core.errors import (
     NoAvailableWorkers,
     ReplyMalformed,
     Shape,
+    TenantRateLimited,
+    Unauthorized,
     UnknownUrl,
     UpstreamTimeout,
 )
@@ -163,3 +166,24 @@ def test_what_a_client_sent_is_escaped_in_a_message() -> None:
 def test_reason_phrases_are_the_standard_ones() -> None:
     assert reason_phrase(429) == "Too Many Requests"
     assert reason_phrase(299) == "Error"
+
+
+@pytest.mark.parametrize("is_anthropic", [False, True])
+def test_a_missing_key_is_a_challenge_and_nothing_else(is_anthropic: bool) -> None:
+    reply = error_reply(Unauthorized(b"data-plane"), is_anthropic)
+    assert (reply.status, reply.body) == (401, b"")
+    assert reply.head().headers == [(b"www-authenticate", b'Bearer realm="data-plane"')]
+
+
+def test_a_role_that_is_too_low_is_told_in_plain_text() -> None:
+    reply = error_reply(AdminRequired())
+    assert reply.status == 403
+    assert reply.body == b"Admin role required for this control plane operation"
+    assert reply.head().headers == [(b"content-type", b"text/plain; charset=utf-8")]
+
+
+def test_a_budgets_refusal_has_the_time_to_wait_if_there_is_one() -> None:
+    head = error_reply(TenantRateLimited(7)).head()
+    assert head.get(b"retry-after") == b"7"
+    assert head.get(b"x-smg-error-code") == b"tenant_rate_limit_exceeded"
+    assert error_reply(TenantRateLimited(None)).head().get(b"retry-after") is None

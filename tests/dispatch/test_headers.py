@@ -23,10 +23,15 @@ def worker() -> Worker:
     return Worker("id-1", "http://127.0.0.1:8000/")
 
 
-def sent(worker: Worker, *headers: tuple[bytes, bytes], id: bytes = b"id") -> Headers:
+def sent(
+    worker: Worker,
+    *headers: tuple[bytes, bytes],
+    id: bytes = b"id",
+    has_gateway_key: bool = False,
+) -> Headers:
     """What goes to the worker beside the fields of the gateway's own."""
     head = RequestHead("POST", "/generate", "", list(headers))
-    fields = headers_to_worker(head, id, worker, 7)
+    fields = headers_to_worker(head, id, worker, 7, has_gateway_key)
     assert fields[:2] == OWN
     return fields[2:]
 
@@ -98,6 +103,15 @@ def test_the_workers_own_key_is_for_requests_without_a_credential(
     assert sent(worker) == [(b"authorization", b"Bearer secret")]
     theirs = (b"authorization", b"Basic dTpw")
     assert sent(worker, theirs) == [theirs]
+
+
+def test_a_gateways_key_gives_way_to_the_workers_own(worker: Worker) -> None:
+    theirs, other = (b"authorization", b"Bearer gateway"), (b"traceparent", b"t")
+    assert sent(worker, theirs, other, has_gateway_key=True) == [theirs, other]
+    worker.api_key = "secret"
+    own = (b"authorization", b"Bearer secret")
+    assert sent(worker, theirs, other, has_gateway_key=True) == [other, own]
+    assert sent(worker, theirs, theirs, has_gateway_key=True) == [own]
 
 
 def test_an_answers_fields_pass_repeated_ones_too(worker: Worker) -> None:

@@ -83,7 +83,9 @@ def settings(**rooms: Any) -> Settings:
     }
     for name, changes in rooms.items():
         default = values.get(name, getattr(Settings, name))
-        values[name] = dataclasses.replace(default, **changes)
+        if isinstance(changes, dict):
+            changes = dataclasses.replace(default, **changes)
+        values[name] = changes
     made = object.__new__(Settings)
     for field in dataclasses.fields(Settings):
         # Two ports of 0 are the kernel's to tell apart; no check of ours applies.
@@ -98,7 +100,8 @@ def play(
 ) -> None:
     """Run a scene with one worker for each script (one that works, if none is given).
 
-    Keyword arguments change settings by room: ``clients={"idle_...": 1}``.
+    Keyword arguments change settings by room: ``clients={"idle_...": 1}``, or set one
+    that is no room's: ``keys=Keys(...)``.
     """
 
     async def run() -> None:

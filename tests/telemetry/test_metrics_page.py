@@ -11,6 +11,15 @@ from smgproxy.telemetry.stats import HttpStats, LoopStats, RouterStats
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
+class Http2:
+    """HTTP/2 connections, as far as they are counted."""
+
+    connections, resets, refused = 5, 4, 3
+
+    def __init__(self) -> None:
+        self.errors = {1: 2}
+
+
 class Clients:
     """A listener, as far as it is counted."""
 
@@ -20,6 +29,7 @@ class Clients:
 
     def __init__(self) -> None:
         self.malformed = {400: 2}
+        self.http2 = Http2()
 
 
 class Page:
@@ -76,6 +86,10 @@ def test_connections_resends_and_pools_are_there_from_the_start() -> None:
     assert found[key("smg_client_connections_open")] == 3
     assert found[key("smg_client_connections_refused_total")] == 1
     assert found[key("smg_client_malformed_total", status_code="400")] == 2
+    assert found[key("smg_client_http2_connections_total")] == 5
+    assert found[key("smg_client_http2_resets_total")] == 4
+    assert found[key("smg_client_http2_refused_total")] == 3
+    assert found[key("smg_client_http2_errors_total", code="1")] == 2
     resends = key("smg_router_upstream_send_retries_total", router_type="http")
     assert found[resends] == 7
     idle = key("smg_upstream_connections", worker="http://w", state="idle")

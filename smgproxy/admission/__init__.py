@@ -1,0 +1,1 @@
+"""Who calls, and who may run now; pure, ``now`` is an argument."""

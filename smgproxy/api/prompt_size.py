@@ -1,0 +1,80 @@
+"""How much prompt a request carries, for an estimate of its tokens (ruling 9)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+# Beyond this the body is not taken apart, and counts as text as a whole.
+MAX_PARSED_BYTES = 16 * 1024 * 1024
+
+_MAX_HINT_BYTES, _MAX_HINTED = 4096, 512
+_HINT = re.compile(rb"[0-9]{1,10}(?:,[0-9]{1,10})*")
+_MAX_TOKEN_ID = 2**32 - 1
+# Inside a message or a part: where its text stands.
+_TEXT_FIELDS = ("content", "text", "input")
+
+
+class _Prompt(msgspec.Struct):
+    """The fields that hold the prompt on the inference routes."""
+
+    messages: Any = None
+    system: Any = None
+    instructions: Any = None
+    prompt: Any = None
+    input: Any = None
+    input_ids: Any = None
+    text: Any = None
+    query: Any = None
+    documents: Any = None
+
+
+_decoder = msgspec.json.Decoder(_Prompt)
+
+
+def hinted_tokens(value: bytes | None) -> int | None:
+    """How many token ids X-SMG-Routing-Tokens names; None when it is not valid.
+
+    Seed: Routing Hint Headers.
+    """
+    if value is None or len(value) > _MAX_HINT_BYTES or not _HINT.fullmatch(value):
+        return None
+    ids = value.split(b",")
+    if len(ids) > _MAX_HINTED or any(int(one) > _MAX_TOKEN_ID for one in ids):
+        return None
+    return len(ids)
+
+
+def prompt_bytes(body: bytes) -> int:
+    """The bytes of text in a JSON body; a token that is given as a number counts 4.
+
+    Images and other data are no text. A body whose prompt cannot be made out counts
+    as a whole.
+    """
+    if len(body) > MAX_PARSED_BYTES:
+        return len(body)
+    try:
+        fields = _decoder.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return len(body)
+    return _size([getattr(fields, name) for name in _Prompt.__struct_fields__])
+
+
+def _size(root: list[Any]) -> int:
+    """Text below ``root``; with a list of its own in place of recursion."""
+    size = 0
+    rest = root
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            size += len(value) if value.isascii() else len(value.encode())
+        elif isinstance(value, list):
+            if value and isinstance(value[0], int):
+                size += 4 * len(value)
+            else:
+                rest += value
+        elif isinstance(value, dict):
+            rest += [value[name] for name in _TEXT_FIELDS if name in value]
+    return size

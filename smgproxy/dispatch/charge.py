@@ -1,0 +1,85 @@
+"""What a tenant is charged: a reservation before routing, settled by the reply."""
+
+from __future__ import annotations
+
+from smgproxy.admission.budgets import Budgets, Reservation, estimate_tokens
+from smgproxy.api.bodies import Call
+from smgproxy.api.prompt_size import hinted_tokens, prompt_bytes
+from smgproxy.api.token_usage import TAIL_BYTES, Usage, read_usage, usage_of_tail
+from smgproxy.core.clock import monotonic
+from smgproxy.core.exchange import Exchange
+from smgproxy.core.flow import Sink, Source
+from smgproxy.core.message import ResponseHead
+
+_HINT = b"x-smg-routing-tokens"
+
+
+def reserve(budgets: Budgets, exchange: Exchange, call: Call) -> None:
+    """Charge the exchange's tenant for its prompt. Raises TenantRateLimited."""
+    hinted = hinted_tokens(exchange.head.first.get(_HINT))
+    size = 0 if hinted is not None else prompt_bytes(call.body)
+    tokens = estimate_tokens(size, hinted)
+    exchange.reservation = budgets.reserve(
+        exchange.tenant, call.model, tokens, monotonic()
+    )
+
+
+def settle(reservation: Reservation, status: int, body: bytes) -> None:
+    """Correct a charge by a whole reply; what is no success keeps its estimate."""
+    _settle(reservation, read_usage(body) if 200 <= status < 300 else None)
+
+
+class TailKeeper(Sink):
+    """Passes a stream on and keeps its last bytes, where its usage is told."""
+
+    __slots__ = ("_inner", "_tail")
+
+    def __init__(self, inner: Sink) -> None:
+        self._inner = inner
+        self._tail = bytearray()
+        super().__init__()
+
+    @property
+    def source(self) -> Source | None:
+        """That of the inner sink, which is the one to hold it."""
+        return self._inner.source
+
+    @source.setter
+    def source(self, source: Source | None) -> None:
+        self._inner.source = source
+
+    def start(self, head: ResponseHead) -> None:
+        """Pass on."""
+        self._inner.start(head)
+
+    def write(self, data: bytes, end: bool = False) -> None:
+        """Keep at most twice what is needed, so that little is moved about."""
+        tail = self._tail
+        tail += data[-TAIL_BYTES:]
+        if len(tail) > 2 * TAIL_BYTES:
+            del tail[:-TAIL_BYTES]
+        self._inner.write(data, end)
+
+    def flush(self) -> None:
+        """Pass on."""
+        self._inner.flush()
+
+    def abort(self, error: Exception) -> None:
+        """Pass on."""
+        self._inner.abort(error)
+
+    def settle(self, reservation: Reservation, status: int) -> None:
+        """Correct a charge by a stream that came to its end."""
+        tail = bytes(self._tail)
+        found = None
+        if 200 <= status < 300:
+            # A worker may answer whole where a stream was asked for.
+            found = usage_of_tail(tail) or read_usage(tail)
+        _settle(reservation, found)
+
+
+def _settle(reservation: Reservation, usage: Usage | None) -> None:
+    if usage is None:
+        reservation.close()
+    else:
+        reservation.settle(usage.prompt, usage.completion, monotonic())
