@@ -39,6 +39,19 @@ BUILT_IN = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class SchedulerConfig:
+    """What --priority-scheduler-config says, on top of the built-in classes.
+
+    ``limits`` are in order of rank; ``ceilings`` are ranks by tenant key. ``notices``
+    are lines for the log about what is valid and yet without effect.
+    """
+
+    limits: tuple[ClassLimits, ...] = BUILT_IN
+    ceilings: dict[str, int] = dataclasses.field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
 class ReservationsTooLarge(ValueError):
     """The classes are promised more slots than there are at start."""
 

@@ -18,10 +18,15 @@ be a surprise.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
-from smgproxy.admission.classes import BUILT_IN, CLASS_NAMES, RANKS, ClassLimits
+from smgproxy.admission.classes import (
+    BUILT_IN,
+    CLASS_NAMES,
+    RANKS,
+    ClassLimits,
+    SchedulerConfig,
+)
 from smgproxy.admission.yamlfile import Value, one_of, parse_yaml, read_yaml
 
 # What tenant keys look like (seed: Request Headers; authentication makes no others).
@@ -33,19 +38,6 @@ _REQUIRED = (
     "starvation_threshold_secs",
     "can_preempt",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class SchedulerConfig:
-    """What the file says, on top of the built-in classes.
-
-    ``limits`` are in order of rank; ``ceilings`` are ranks by tenant key. ``notices``
-    are lines for the log about what is valid and yet without effect.
-    """
-
-    limits: tuple[ClassLimits, ...] = BUILT_IN
-    ceilings: dict[str, int] = dataclasses.field(default_factory=dict)
-    notices: tuple[str, ...] = ()
 
 
 def read_config(path: str) -> SchedulerConfig:

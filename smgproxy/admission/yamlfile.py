@@ -15,9 +15,7 @@ import yaml
 MAX_BYTES = 1024 * 1024
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
 _NUMBER = re.compile(
-    r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?"
-    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
-    re.ASCII,
+    r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII
 )
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _BOOLEANS = {"true": True, "false": False}
@@ -34,16 +32,17 @@ class YamlFault(ValueError):
 class Value:
     """A value of the file, with its place."""
 
-    __slots__ = ("_node", "_file", "_path")
+    __slots__ = ("_node", "_file", "_path", "_line")
 
-    def __init__(self, node: yaml.Node, file: str, path: str) -> None:
+    def __init__(self, node: yaml.Node, file: str, path: str, line: int) -> None:
         self._node = node
         self._file = file
         self._path = path
+        self._line = line  # of its key, where one looks for it
 
     def fault(self, what: str) -> YamlFault:
         """What is wrong here; to be raised."""
-        return YamlFault(self._file, self._node.start_mark.line + 1, self._path, what)
+        return YamlFault(self._file, self._line, self._path, what)
 
     @property
     def is_null(self) -> bool:
@@ -74,7 +73,7 @@ class Value:
                     f"given twice, first in line {lines[name]}; remove one of them",
                 )
             lines[name] = line
-            found[name] = Value(node, self._file, self._joined(name))
+            found[name] = Value(node, self._file, self._joined(name), line)
         return found
 
     def fields(
@@ -104,7 +103,7 @@ class Value:
     def number(self) -> float:
         """A finite number from 0 on."""
         text = self._plain()
-        if text is not None and _NUMBER.fullmatch(text) and text[-1].isdecimal():
+        if text is not None and _NUMBER.fullmatch(text):
             value = float(text)
             if 0 <= value < float("inf"):
                 return value
@@ -121,18 +120,18 @@ class Value:
         """One of some words."""
         node = self._node
         if isinstance(node, yaml.ScalarNode) and node.value in words:
-            return node.value
+            return str(node.value)
         raise self.fault(f"must be {one_of(words)}, not {self._shown()}")
 
     def _plain(self) -> str | None:
         node = self._node
         if isinstance(node, yaml.ScalarNode) and node.style is None:
-            return node.value
+            return str(node.value)
         return None
 
     def _key(self, node: yaml.Node) -> str:
         if isinstance(node, yaml.ScalarNode):
-            return node.value
+            return str(node.value)
         line = node.start_mark.line + 1
         raise YamlFault(self._file, line, self._path, "a key must be a plain word")
 
@@ -175,7 +174,7 @@ def parse_yaml(text: bytes, file: str) -> Value | None:
         raise YamlFault(file, 0, "", f"not valid YAML: {what}") from error
     except RecursionError as error:
         raise YamlFault(file, 0, "", "nested too deeply") from error
-    return None if node is None else Value(node, file, "")
+    return None if node is None else Value(node, file, "", node.start_mark.line + 1)
 
 
 def read_yaml(path: str) -> Value | None:
