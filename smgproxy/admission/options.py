@@ -15,7 +15,9 @@ def parse_class(text: str) -> str:
     """A class by name, as leniently written as in the priority header."""
     name = text.strip().lower()
     if name not in CLASS_NAMES:
-        raise ValueError(f"must be one of {', '.join(CLASS_NAMES[::-1])}, got {ascii(text)}")
+        raise ValueError(
+            f"must be one of {', '.join(CLASS_NAMES[::-1])}, got {ascii(text)}"
+        )
     return name
 
 

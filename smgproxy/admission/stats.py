@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-CLASS_OUTCOMES = (
+_OUTCOMES = (
     "admitted",
     "rejected_queue_full",
     "rejected_queue_timeout",
@@ -31,10 +31,10 @@ class LimiterStats:
 class ClassStats:
     """What became of the requests of one priority class.
 
-    The first five are CLASS_OUTCOMES; a preempted request was admitted before.
+    A preempted request counts twice: it was admitted before.
     """
 
-    __slots__ = (*CLASS_OUTCOMES, "promotions")
+    __slots__ = (*_OUTCOMES, "promotions")
 
     def __init__(self) -> None:
         self.admitted = 0
@@ -43,6 +43,10 @@ class ClassStats:
         self.preempted = 0
         self.client_cancelled = 0
         self.promotions = 0  # admitted past others' reservations, having starved
+
+    def outcomes(self) -> list[tuple[str, int]]:
+        """The contract's outcomes, and how often each came."""
+        return [(name, getattr(self, name)) for name in _OUTCOMES]
 
 
 class SchedulerStats:

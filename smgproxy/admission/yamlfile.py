@@ -14,9 +14,7 @@ import yaml
 
 MAX_BYTES = 1024 * 1024
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
-_NUMBER = re.compile(
-    r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII
-)
+_NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _BOOLEANS = {"true": True, "false": False}
 

@@ -72,7 +72,8 @@ FIELDS = (
         (
             "  bulk:",
             "  urgent:",
-            "2: classes.urgent: unknown class; use bulk, default, interactive or system",
+            "2: classes.urgent: unknown class; use bulk, default, interactive or "
+            "system",
         ),
         (
             "  bulk:",
@@ -107,7 +108,8 @@ FIELDS = (
         (
             "queue_size: 2",
             "queue_size:",
-            "5: classes.bulk.queue_size: must be a whole number, 0 or more, not nothing",
+            "5: classes.bulk.queue_size: must be a whole number, 0 or more, "
+            "not nothing",
         ),
         (
             "queue_timeout_secs: 3",
@@ -153,8 +155,8 @@ FIELDS = (
         (
             "{max_class: system}",
             "{max_class: highest}",
-            "10: tenant_policies.auth:red.max_class: must be bulk, default, interactive "
-            "or system, not highest",
+            "10: tenant_policies.auth:red.max_class: must be bulk, default, "
+            "interactive or system, not highest",
         ),
         (
             "{max_class: system}",
@@ -169,8 +171,8 @@ FIELDS = (
         (
             "  anonymous:",
             "  auth:red:",
-            "11: tenant_policies.auth:red: given twice, first in line 10; remove one of "
-            "them",
+            "11: tenant_policies.auth:red: given twice, first in line 10; remove one "
+            "of them",
         ),
     ],
 )

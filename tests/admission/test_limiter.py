@@ -187,7 +187,7 @@ def test_a_chain_of_ten_thousand_releases_does_not_deepen_the_stack() -> None:
     first = submitted(limiter)
     waiters = [submitted(limiter) for _ in range(10_000)]
     for each in waiters:
-        each.then = lambda each=each: limiter.release(each, 1.0)  # type: ignore[misc]
+        each.then = lambda each=each: limiter.release(each, 1.0)
     limiter.release(first, 1.0)
     assert all(each.heard == ["grant"] for each in waiters)
     assert (limiter.in_flight, limiter.depth) == (0, 0)

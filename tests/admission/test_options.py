@@ -27,7 +27,9 @@ def test_the_defaults_are_the_contracts() -> None:
 
 @pytest.mark.parametrize("limit", [-1, 0, 100])
 def test_a_queue_needs_a_timeout_even_while_the_limit_is_off(limit: int) -> None:
-    with pytest.raises(ValueError, match="^--queue-timeout-secs: must be above 0 while"):
+    with pytest.raises(
+        ValueError, match="^--queue-timeout-secs: must be above 0 while"
+    ):
         LimiterOptions(limit, queue_size=1, queue_timeout_secs=0)
 
 

@@ -24,7 +24,7 @@ def scheduler(capacity: int, *classes: object, **more: object) -> Scheduler:
     return Scheduler(capacity, chosen, **more)  # type: ignore[arg-type]
 
 
-# -- classes ----------------------------------------------------------------------------
+# -- classes -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_tenants_beyond_the_bound_share_a_label() -> None:
     assert one.stats.unknown_priorities == {"a": 2, "b": 1, "other": 2}
 
 
-# -- arrival ------------------------------------------------------------------------
+# -- arrival -------------------------------------------------------------------------
 
 
 def test_a_free_slot_is_granted_at_once_and_without_a_call() -> None:
@@ -126,7 +126,7 @@ def test_the_rate_gate_stands_before_everything_and_gives_nothing_back() -> None
     assert sum(each.stats.rejected_queue_full for each in one.lanes) == 0
 
 
-# -- reservations -------------------------------------------------------------------
+# -- reservations --------------------------------------------------------------------
 
 
 def test_a_reserved_slot_stays_free_for_its_class() -> None:
@@ -180,7 +180,7 @@ def test_they_grow_back_with_the_fleet() -> None:
     assert [each.reserved for each in one.lanes] == [0, 103, 256, 32]
 
 
-# -- the dispatcher -----------------------------------------------------------------
+# -- the dispatcher ------------------------------------------------------------------
 
 
 def test_a_freed_slot_goes_to_the_highest_class_and_its_oldest() -> None:
@@ -212,7 +212,8 @@ def test_less_capacity_cancels_nobody_and_drains() -> None:
     waiter = submitted(one)
     one.set_capacity(1, 1.0)
     assert all(each.heard == [] for each in running)
-    one.release(running[0], 2.0), one.release(running[1], 2.0)
+    for each in running[:2]:
+        one.release(each, 2.0)
     assert waiter.heard == []
     one.release(running[2], 2.0)
     assert waiter.heard == ["grant"]
@@ -248,7 +249,7 @@ def test_cancel_after_the_grant_of_the_same_tick_passes_the_slot_on() -> None:
     assert (c.heard, one.in_flight) == (["grant"], 1)
 
 
-# -- starvation ---------------------------------------------------------------------
+# -- starvation ----------------------------------------------------------------------
 
 
 def starving() -> tuple[Scheduler, list[Request]]:
@@ -297,7 +298,7 @@ def test_a_deadline_that_passed_unseen_is_still_due() -> None:
     assert one.next_deadline() == 1.0
 
 
-# -- figures ------------------------------------------------------------------------
+# -- figures -------------------------------------------------------------------------
 
 
 class Waits:

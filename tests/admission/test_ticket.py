@@ -23,7 +23,9 @@ def test_commit_wins_unless_preemption_came_first(state: int, may_send: bool) ->
 def test_a_permit_is_owed_from_the_grant_on_even_when_preempted(state: int) -> None:
     ticket = Ticket()
     ticket.state = state
-    assert ticket.has_permit is (state in (State.HELD, State.COMMITTED, State.PREEMPTED))
+    assert ticket.has_permit is (
+        state in (State.HELD, State.COMMITTED, State.PREEMPTED)
+    )
 
 
 def test_a_plain_ticket_may_be_told_anything() -> None:
@@ -37,7 +39,8 @@ def test_a_callback_that_raises_does_not_silence_the_next_call() -> None:
     one, two = Request(), Request()
     one.state = two.state = State.HELD
     one.then = lambda: 1 / 0
-    notices.add(one), notices.add(two)
+    for each in (one, two):
+        notices.add(each)
     with pytest.raises(ZeroDivisionError):
         notices.tell()
     notices.tell()

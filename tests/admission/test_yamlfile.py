@@ -44,7 +44,10 @@ def fault_of(text: bytes) -> str:
         (b"a: 1\nb: 1\na: 2\n", "f:3: a: given twice, first in line 1"),
         (b'"x\\ny": -1\n', r"f:1: 'x\ny': must be a whole number"),
         (b'a: "x\\ny"\n', r"f:1: a: must be a whole number, 0 or more, not 'x\ny'"),
-        (b"a: " + b"9" * 99, "f:1: a: must be a whole number, 0 or more, not " + "9" * 40),
+        (
+            b"a: " + b"9" * 99,
+            "f:1: a: must be a whole number, 0 or more, not " + "9" * 40,
+        ),
         (b"a: 0x10\n", "f:1: a: must be a whole number"),
         (b"a: {b: 1}\n", "f:1: a: must be a whole number, 0 or more, not a mapping"),
         (b"a: &a {b: *a}\n", "f:1: a: must be a whole number"),
