@@ -109,8 +109,8 @@ class Scheduler:
             raise SchedulerQueueFull()
         lane = self._lane_for(ticket)
         ticket.lane = lane
-        free = self.capacity - self.in_flight
-        if free > 0 and not lane.line.tickets and lane.has_headroom(free):
+        # Whoever waits found no headroom, and none came since: nobody is overtaken.
+        if lane.has_headroom(self.capacity - self.in_flight):
             self._admit(lane, ticket)
             return True
         victim = lane.pick_victim()

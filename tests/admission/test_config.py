@@ -190,3 +190,12 @@ def test_a_file_is_read_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "sched.yaml"
     path.write_text(WHOLE)
     assert read_config(str(path)) == parse_config(WHOLE.encode(), "f")
+
+
+def test_the_documented_file_says_what_is_built_in() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "admission.md").read_text()
+    start = page.index("    classes:\n")
+    text = page[start : page.index("\n\n", start)]
+    config = parse_config(text.encode(), "docs")
+    assert config.limits == BUILT_IN
+    assert config.ceilings == {"auth:red": 3, "anonymous": 0}
