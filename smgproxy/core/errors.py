@@ -190,6 +190,82 @@ class ShuttingDown(GatewayError):
         super().__init__("The gateway is shutting down", ((b"retry-after", b"1"),))
 
 
+# -- refused under load -------------------------------------------------------------
+
+
+class Shed(GatewayError):
+    """Admission turned the request away; nothing of it reached a worker for good.
+
+    The client may try again after ``retry_after_secs`` (seed: Rate Limiting).
+    """
+
+    retry_after_secs = 2
+
+    def __init__(
+        self, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
+        retry_after = (b"retry-after", b"%d" % self.retry_after_secs)
+        super().__init__(message, (retry_after, *headers))
+
+
+class AdmissionQueueFull(Shed):
+    """No permit is free, and no place to wait for one."""
+
+    status = 429
+    code = "admission_queue_full"
+
+    def __init__(self, is_queueing: bool) -> None:
+        super().__init__(
+            "admission queue is at capacity"
+            if is_queueing
+            else "concurrency limit reached and queuing is disabled"
+        )
+
+
+class AdmissionQueueTimeout(Shed):
+    """No permit came free within --queue-timeout-secs."""
+
+    status = 503
+    code = "admission_queue_timeout"
+
+    def __init__(self) -> None:
+        super().__init__("timed out waiting for an admission slot")
+
+
+class SchedulerQueueFull(Shed):
+    """The class's queue is full, or the request-rate check found no token."""
+
+    status = 429
+    code = "scheduler_queue_full"
+
+    def __init__(self) -> None:
+        super().__init__("request queue is full for this priority class")
+
+
+class SchedulerQueueTimeout(Shed):
+    """No slot came free within the class's queue timeout."""
+
+    status = 503
+    code = "scheduler_queue_timeout"
+
+    def __init__(self) -> None:
+        super().__init__("timed out waiting for an admission slot")
+
+
+class Preempted(Shed):
+    """A request of a higher class took the slot before the first response byte."""
+
+    status = 503
+    code = "scheduler_preempted"
+    retry_after_secs = 1
+
+    def __init__(self) -> None:
+        super().__init__(
+            "request preempted by higher-priority traffic",
+            ((b"x-smg-preempted", b"true"),),
+        )
+
+
 # -- the worker's fault -------------------------------------------------------------
 
 

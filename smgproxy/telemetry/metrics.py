@@ -212,7 +212,7 @@ class Exposition:
         )
         yield counter(
             "smg_client_http2_refused",
-            "HTTP/2 requests beyond --http2-max-concurrent-streams or while draining",
+            "HTTP/2 requests above --http2-max-concurrent-streams or while draining",
             [],
             [((), http2.refused)],
         )
