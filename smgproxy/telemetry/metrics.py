@@ -218,7 +218,7 @@ class Exposition:
         )
         yield counter(
             "smg_client_http2_errors",
-            "Streams reset and connections ended by the gateway, by RFC 9113 error code",
+            "Streams reset and connections ended by the gateway, by RFC 9113 code",
             ["code"],
             [((str(code),), count) for code, count in http2.errors.items()],
         )
