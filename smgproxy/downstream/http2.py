@@ -26,7 +26,6 @@ from smgproxy.core.flow import Hold
 from smgproxy.downstream.http2_output import Http2Output
 from smgproxy.downstream.http2_session import (
     CONNECTION_WINDOW_BYTES,
-    bound_table,
     server_side,
 )
 from smgproxy.downstream.http2_stream import Http2Request, Http2Response
@@ -248,7 +247,6 @@ class Http2Connection(asyncio.Protocol):
             elif kind is TrailersReceived:
                 self._on_trailers(cast(TrailersReceived, event))
             elif kind is RemoteSettingsChanged:
-                bound_table(self._h2)
                 self.out.pump_all()
 
     def _on_request(self, event: RequestReceived, now: float) -> None:
