@@ -230,7 +230,7 @@ class Http2Response(Sink):
             limit = limits.client_send_timeout_secs
             return bool(limit) and now - self.since > limit
         request, stall = self.request, limits.stream_body_stall_timeout_secs
-        if not request.is_ended and not request.is_held and not self.is_begun:
+        if not request.is_ended and request.is_awaited and not self.is_begun:
             if stall and now - request.since > stall:
                 request.fail(BodyStalled(stall))
         return False
