@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import random
 import socket
-from typing import Any
+import threading
 
 import pytest
 
+from smgproxy.core.clock import monotonic
+from smgproxy.fleet.worker import HttpPoolSettings
 from tests.e2e.stage import Stage, eventually
 from tests.e2e.uploads import (
     STREAMED,
@@ -175,6 +178,44 @@ def test_an_early_answer_to_a_client_that_keeps_sending_is_not_lost() -> None:
     play_upload(scene, script)
 
 
+def answer_and_reset(listening: socket.socket, may_answer: threading.Event) -> None:
+    """A worker outside the gateway's loop: answers and closes with bytes unread."""
+    sock, _ = listening.accept()
+    with sock:
+        sock.recv(1000)
+        may_answer.wait()
+        sock.sendall(b"HTTP/1.1 413 No\r\ncontent-length: 2\r\n\r\nno")
+
+
+def test_an_answer_is_read_when_a_write_finds_the_connection_reset() -> None:
+    async def scene(stage: Stage, worker: UploadWorker) -> None:
+        may_answer = threading.Event()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            thread = threading.Thread(
+                target=answer_and_reset, args=(listening, may_answer)
+            )
+            thread.start()
+            worker.port = listening.getsockname()[1]
+            stage.gateway.registry.remove(stage.records[0])
+            stage.register(worker, HttpPoolSettings())
+            client = await stage.client()
+            await client.send(upload_head(10 * MIB) + b"x" * 5000)
+            await eventually(lambda: stage.records[0].load)
+            await asyncio.sleep(0.1)  # the worker has its first bytes
+            # With the loop standing still: first the client's bytes come in, then the
+            # answer and the reset. So a write finds out before the answer is read.
+            sock = client.writer.get_extra_info("socket")
+            with socket.socket(fileno=os.dup(sock.fileno())) as raw:
+                assert raw.send(b"x" * 200_000) > 100_000
+            may_answer.set()
+            thread.join()
+            answer = await client.answer()
+            assert (answer.status, answer.body) == (413, b"no")
+            client.close()
+
+    play_upload(scene, take_and_answer)
+
+
 def test_an_early_event_stream_runs_beside_the_upload() -> None:
     async def script(connection: UploadedTo, request: Received) -> None:
         await connection.start_stream()
@@ -197,28 +238,23 @@ def test_an_early_event_stream_runs_beside_the_upload() -> None:
 
 
 def test_an_answer_ends_the_clock_of_the_upload() -> None:
-    goes_on = asyncio.Event
+    goes_on: list[bool] = []
 
     async def script(connection: UploadedTo, request: Received) -> None:
         await connection.start_stream()
         await connection.chunk(b"data: 1\n\n")
-        await released.wait()
+        await eventually(lambda: goes_on)
         await connection.chunk(b"data: 2\n\n")
         await connection.end_stream()
 
-    released: Any = None
-
     async def scene(stage: Stage, worker: UploadWorker) -> None:
-        nonlocal released
-        released = goes_on()
         client = await stage.client()
         await begin_upload(client)
         await client.head()
         assert await client.chunk() == b"data: 1\n\n"
-        # Sweeps later than any deadline find nothing to stop.
-        (connection,) = stage.gateway.listener._connections  # noqa: SLF001
-        connection.sweep(connection._since + 1000)  # type: ignore[union-attr]
-        released.set()
+        # A sweep long behind the deadline finds nothing to stop.
+        stage.gateway.listener._sweep(monotonic() + 1000)  # noqa: SLF001
+        goes_on.append(True)
         assert await client.chunk() == b"data: 2\n\n"
         assert await client.chunk() == b""
         client.close()
@@ -240,9 +276,8 @@ def test_a_worker_that_reads_nothing_blocks_its_client() -> None:
         client = await stage.client()
         await client.send(upload_head(BIG))
         sock: socket.socket = client.writer.get_extra_info("socket")
-        with socket.socket(fileno=sock.fileno()) as raw:
+        with socket.socket(fileno=os.dup(sock.fileno())) as raw:
             sent = await fill(raw)
-            raw.detach()
         assert sent < BIG // 2, "nothing held the client back"
         (exchange,) = stage.gateway.dispatcher.running
         assert exchange.request.is_held

@@ -8,8 +8,13 @@ import pytest
 
 from tests.e2e.asking import error_of
 from tests.e2e.stage import Stage, eventually
-from tests.e2e.uploads import STREAMED, UploadedTo, UploadWorker, play_upload
-from tests.e2e.uploads import upload_head
+from tests.e2e.uploads import (
+    STREAMED,
+    UploadedTo,
+    UploadWorker,
+    play_upload,
+    upload_head,
+)
 from tests.fakes.worker import Received
 
 STALLS_AFTER_1 = {"stream_body_stall_timeout_secs": 1}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import os
 import socket
 
 import pytest
@@ -19,7 +18,8 @@ from smgproxy.core.errors import (
     UpstreamTimeout,
 )
 from smgproxy.core.message import WorkerRequest
-from smgproxy.upstream.http1 import HIGH_WATER, Http1Leg
+from smgproxy.upstream.http1 import HIGH_WATER, Http1Leg, WorkerConnection
+from smgproxy.upstream.http1_upload import Http1Upload
 from tests.core.scripted import ScriptedSource
 from tests.fakes.transport import FakeTransport
 from tests.upstream.stage import DEADLINE, OK, STREAM, FakeLoop, Kept, Line
@@ -258,9 +258,11 @@ class Behind:
             ours.setblocking(False)
             theirs.sendall(said)
             theirs.close()
+            found: dict[str, object] = {"socket": ours, **extra}
             transport: FakeTransport = self.upload.transport
-            transport._extra.update({"socket": ours, **extra})  # type: ignore[attr-defined]
-            transport.peer_resets(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(transport, "get_extra_info", found.get)
+                transport.peer_resets(BrokenPipeError(errno.EPIPE, "broken"))
 
 
 def test_what_the_worker_said_before_it_closed_is_read(loop: FakeLoop) -> None:
@@ -310,9 +312,6 @@ def test_an_upload_leaves_no_cycle(loop: FakeLoop, how: str) -> None:
             upload.transport.peer_closes()
         upload.transport.turn()
         loop.transports.clear()
-
-    from smgproxy.upstream.http1 import WorkerConnection
-    from smgproxy.upstream.http1_upload import Http1Upload
 
     ours = (Http1Upload, Http1Leg, WorkerConnection, ScriptedSource)
     gc.collect()
