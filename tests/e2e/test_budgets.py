@@ -189,3 +189,32 @@ def test_every_reservation_is_closed() -> None:
         await connection.until_gone()
 
     play(scene, endless, keys=KEYS, tenant_rules=rules())
+
+
+def test_a_body_that_streams_is_charged_by_its_length_until_the_reply_settles() -> None:
+    levels: list[float] = []
+
+    async def scene(stage: Stage) -> None:
+        body = ujson.dumps({"model": "m", "prompt": "x" * 1180}).encode()
+        request = post(body, "/v1/completions", bearer("k-red"))
+        assert (await ask(stage, request)).status == 200
+        levels.append(level(stage))
+
+    streamed = {"disable_retries": True}
+    play(scene, keys=KEYS, tenant_rules=rules(), dispatch=streamed)
+    play(
+        *(scene, telling(10, 20)), keys=KEYS, tenant_rules=rules(), dispatch=streamed
+    )
+    play(
+        *(scene, streaming(b'{"usage":{"prompt_tokens":40,"completion_tokens":10}}')),
+        **{"keys": KEYS, "tenant_rules": rules(), "dispatch": streamed},
+    )
+    assert levels == [700, 970, 950]
+
+
+def test_images_in_a_body_that_streams_are_not_taken_for_text() -> None:
+    async def scene(stage: Stage) -> None:
+        request = post(b"x" * 2_000_000, headers=bearer("k-red"))
+        assert (await ask(stage, request)).status == 200
+
+    play(scene, keys=KEYS, tenant_rules=rules(tokens=20_000))
