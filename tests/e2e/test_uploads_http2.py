@@ -74,7 +74,7 @@ class H2Client:
         """Read on until an event of this kind came for a stream."""
         while True:
             for event in self.events:
-                if type(event) is kind and event.stream_id == stream:  # type: ignore[attr-defined]
+                if type(event) is kind and getattr(event, "stream_id", 0) == stream:
                     return event
             await self.read()
 
