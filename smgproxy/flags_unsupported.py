@@ -68,7 +68,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--max-idle-secs",
         "--sticky-key-idle-secs",
         "--assignment-mode",
-        "--max-buffered-request-bytes",
         "--pd-admission-wait-secs",
         "--dp-aware",
         "--routing-key-override",
@@ -124,7 +123,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--retry-max-backoff-ms",
         "--retry-backoff-multiplier",
         "--retry-jitter-factor",
-        "--disable-retries",
     ),
     "Circuit Breaker": (
         "--cb-failure-threshold",

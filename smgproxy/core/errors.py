@@ -331,3 +331,7 @@ class UpstreamTimeout(UpstreamError):
 
     status = 504
     code = "call_upstream_timeout"
+
+
+class UploadTimeout(UpstreamTimeout):
+    """It ran out while the worker waited for its client: not the worker's fault."""

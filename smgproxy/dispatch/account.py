@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smgproxy.core.clock import monotonic
+from smgproxy.core.errors import BodyAborted
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.telemetry.requestlog import RequestLog, Span
 from smgproxy.telemetry.stats import HttpStats
@@ -39,7 +40,10 @@ class Account:
                 exchange.committed_at - exchange.opened_at,
             )
         if exchange.verdict is Verdict.CLIENT_GONE:
-            status, code = CLIENT_CLOSED_REQUEST, "client_closed_request"
+            if code == BodyAborted.code:
+                status = BodyAborted.status  # it left within its streamed upload
+            else:
+                status, code = CLIENT_CLOSED_REQUEST, "client_closed_request"
         http.count_response(exchange.path, status, code)
         if self._log.wants_end(exchange.path, status, code):
             worker = exchange.worker

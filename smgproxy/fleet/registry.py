@@ -17,12 +17,13 @@ class Registry:
     comes, goes or changes state; ``version`` grows with each such change.
     """
 
-    __slots__ = ("_workers", "_ready", "version")
+    __slots__ = ("_workers", "_ready", "_model_count", "version")
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}  # by id; dict order = registration order
         # Served names and who is ready for each; None = to be made again.
         self._ready: dict[str, tuple[Worker, ...]] | None = None
+        self._model_count: int | None = None
         self.version = 0
 
     def __len__(self) -> int:
@@ -92,6 +93,14 @@ class Registry:
         workers = self._workers.values()
         return list(dict.fromkeys(c["id"] for one in workers for c in one.models))
 
+    @property
+    def model_count(self) -> int:
+        """How many models are registered."""
+        count = self._model_count
+        if count is None:
+            count = self._model_count = len(self.models())
+        return count
+
     def _by_name(self) -> dict[str, tuple[Worker, ...]]:
         found: dict[str, list[Worker]] = {}
         for worker in self._workers.values():
@@ -103,4 +112,5 @@ class Registry:
 
     def _changed(self) -> None:
         self._ready = None
+        self._model_count = None
         self.version += 1

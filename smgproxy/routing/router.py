@@ -61,6 +61,23 @@ class Router:
         """Whether any registered worker serves the model."""
         return self._registry.is_served(model or UNKNOWN_MODEL)
 
+    # -- what has to be known before a body is read (request streaming, section 1) ---
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether any policy in use reads the prompt."""
+        return self._make.reads_text
+
+    @property
+    def has_many_models(self) -> bool:
+        """Whether the body alone tells which of several models is meant."""
+        return self._registry.model_count > 1
+
+    @property
+    def edits_bodies(self) -> bool:
+        """Whether a worker needs a field of its own in the body."""
+        return False
+
     def _policy_for(self, name: str) -> Policy:
         """A policy for a served model; names that left the fleet are dropped."""
         if self._version != self._registry.version:

@@ -258,6 +258,18 @@ class Exposition:
             ["router_type"],
             [(("http",), self._sources.sends())],
         )
+        yield counter(
+            "smg_router_request_body_path",
+            "Request bodies, by how they travelled to the worker and why",
+            ["path", "reason"],
+            router.body_paths.items(),
+        )
+        yield counter(
+            "smg_router_request_buffers_released_early_bytes",
+            "Bytes of request bodies let go with their first send",
+            [],
+            [((), router.released_early_bytes)],
+        )
         pools = self._sources.pools().items()
         yield gauge(
             "smg_upstream_connections",

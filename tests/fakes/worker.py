@@ -185,4 +185,8 @@ async def _read_request(reader: asyncio.StreamReader) -> Received | None:
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
             body = await reader.readexactly(int(line[15:]))
+        elif line == b"transfer-encoding: chunked":
+            while size := int((await reader.readuntil(b"\r\n"))[:-2], 16):
+                body += (await reader.readexactly(size + 2))[:-2]
+            await reader.readexactly(2)
     return Received(method.decode(), path.decode(), head, body)

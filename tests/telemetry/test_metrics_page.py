@@ -159,3 +159,17 @@ def test_a_snapshot_shows_the_numbers_as_they_were() -> None:
     page.http.count_request("GET", "/v1/models")
     page.workers[0].load = 3
     assert [family.text() for family in families] == before
+
+
+def test_body_paths_and_early_releases_are_counted() -> None:
+    page = Page()
+    page.router.count_body_path(True, "pure_forward")
+    page.router.count_body_path(False, "retryable")
+    page.router.count_body_path(False, "retryable")
+    page.router.released_early_bytes = 1_500_178
+    found = page.read()
+    name = "smg_router_request_body_path_total"
+    assert found[key(name, path="streamed", reason="pure_forward")] == 1
+    assert found[key(name, path="buffered", reason="retryable")] == 2
+    released = key("smg_router_request_buffers_released_early_bytes_total")
+    assert found[released] == 1_500_178

@@ -12,6 +12,7 @@ class RandomPolicy:
 
     __slots__ = ("_random",)
     name = "random"
+    reads_text = False
 
     def __init__(self, source: random.Random | None = None) -> None:
         self._random = source or random.Random()

@@ -10,6 +10,7 @@ class RoundRobinPolicy:
 
     __slots__ = ("_turn",)
     name = "round_robin"
+    reads_text = False
 
     def __init__(self) -> None:
         self._turn = 0
