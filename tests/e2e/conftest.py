@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.process import RunningGateway
+from tests.fakes.certificates import Authority
 
 SIMULATED = (
     *("--simulated-workers", "2", "--simulated-ttft-ms", "5"),
@@ -22,3 +23,15 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway
         running.wait_until()
         yield running
         assert running.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """The CA that the clients and gateways of the TLS tests believe."""
+    return Authority(tmp_path_factory.mktemp("tls") / "ca")
+
+
+@pytest.fixture(scope="session")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """A CA that nobody believes."""
+    return Authority(tmp_path_factory.mktemp("tls") / "stranger")
