@@ -108,8 +108,6 @@ def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
     yield "    " + ", ".join(name for name, is_open in planes.items() if is_open)
     if settings.tls.demands_client_certificates:
         yield "    Both planes: to clients with a certificate of --tls-client-ca-paths."
-    elif not settings.tls.serves_https:
-        yield "    Nothing is encrypted: --tls-cert-path FILE --tls-key-path FILE"
     hosts = {"--prometheus-host": _metrics_host(settings)}
     if any(list(planes.values())[:2]):
         hosts = {"--host": settings.server.host, **hosts}
@@ -118,8 +116,13 @@ def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
         return
     yield "    Put a firewall in front, or keep them to this machine:"
     yield "    " + " ".join(f"{flag} 127.0.0.1" for flag in hosts)
+    remedies = []
     if keys is None:
-        yield "    A key for both planes: --api-key-file FILE"
+        remedies.append("A key for both planes: --api-key-file FILE")
+    if not settings.tls.serves_https:
+        remedies.append("HTTPS: --tls-cert-path FILE --tls-key-path FILE")
+    if remedies:
+        yield "    " + ". ".join(remedies)
 
 
 def _example(settings: Settings, facts: Facts) -> Iterator[str]:

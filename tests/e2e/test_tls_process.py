@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import socket
@@ -16,7 +17,7 @@ import pytest
 
 from tests.e2e.conftest import SIMULATED
 from tests.e2e.process import MODEL, RunningGateway, chat_body, eventually
-from tests.fakes.certificates import HOST, Authority, Pair
+from tests.fakes.certificates import EXPIRED, HOST, Authority, Pair
 
 
 def flags(pair: Pair) -> tuple[str, ...]:
@@ -43,7 +44,7 @@ def https(
 def test_start_says_https(https: RunningGateway) -> None:
     assert f"  API      https://{HOST}:{https.port}\n" in https.out
     assert "curl -k https://" in https.out
-    assert "Nothing is encrypted" not in https.out
+    assert "--tls-cert-path" not in https.out
 
 
 def test_httpx(https: RunningGateway, authority: Authority) -> None:
@@ -57,7 +58,9 @@ def test_httpx(https: RunningGateway, authority: Authority) -> None:
 
 def test_openai(https: RunningGateway, authority: Authority) -> None:
     with (
-        httpx.Client(verify=authority.trusting(), trust_env=False) as carrier,
+        openai.DefaultHttpxClient(
+            verify=authority.trusting(), trust_env=False
+        ) as carrier,
         openai.OpenAI(
             base_url=f"{https.url}/v1", api_key="x", http_client=carrier, timeout=20
         ) as client,
@@ -70,17 +73,34 @@ def test_openai(https: RunningGateway, authority: Authority) -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("version", ["--tls-max=1.2", "--tlsv1.3"])
-def test_curl(version: str, https: RunningGateway, authority: Authority) -> None:
-    done = subprocess.run(
-        [*("curl", "-sS", *version.split("=")), "--cacert", authority.path]
-        + [f"{https.url}/v1/models"],
-        *(),
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+@pytest.mark.parametrize(("asked", "spoken"), [("--http1.1", "1.1"), ("--http2", "2")])
+def test_curl(
+    asked: str,
+    spoken: str,
+    version: str,
+    https: RunningGateway,
+    authority: Authority,
+) -> None:
+    command = ["curl", "-sS", asked, *version.split("="), "--cacert", authority.path]
+    command += ["-w", "%{http_version}", f"{https.url}/v1/models"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stderr) == (0, "")
     assert MODEL in done.stdout
+    assert done.stdout.endswith(spoken)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl_posts_and_streams_over_http2(
+    tmp_path: Path, https: RunningGateway, authority: Authority
+) -> None:
+    body = tmp_path / "body"
+    body.write_text(json.dumps(chat_body("x" * 3_000_000, stream=True)))
+    command = ["curl", "-sS", "--http2", "--cacert", authority.path]
+    command += ["-H", "content-type: application/json", "--data-binary", f"@{body}"]
+    command += [f"{https.url}/v1/chat/completions"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("data: [DONE]\n\n")
 
 
 def test_metrics_stay_plain_and_count_failed_handshakes(https: RunningGateway) -> None:
@@ -89,7 +109,7 @@ def test_metrics_stay_plain_and_count_failed_handshakes(https: RunningGateway) -
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert sock.recv(100) == b""
     page = https.ask("GET", https.metrics_url).text
-    assert f'{name}{{reason="plain_http"}} 1.0' in page
+    assert f'{name}{{reason="plain_http"}} 1' in page
     assert "Traceback" not in https.err
 
 
@@ -184,16 +204,14 @@ def test_unusable_files_end_the_start_with_one_line(
         assert running.wait() == 1
         assert running.err == (
             f"smg launch: --tls-key-path: {pair.key} is not the key of the certificate "
-            f"in {pair.cert}: give the two files that belong together, the server's own "
-            "certificate first in its file\n"
+            f"in {pair.cert}: give the two files that belong together, the server's "
+            "own certificate first in its file\n"
         )
 
 
 def test_an_expired_certificate_is_a_warning(
     tmp_path: Path, authority: Authority
 ) -> None:
-    from tests.fakes.certificates import EXPIRED
-
     pair = authority.issue("expired", not_after=EXPIRED)
     with secure(RunningGateway(tmp_path, *SIMULATED, *flags(pair))) as running:
         running.wait_until()

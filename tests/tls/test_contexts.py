@@ -22,11 +22,6 @@ BROKEN_KEY = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls") / "ca")
-
-
-@pytest.fixture(scope="module")
 def pair(authority: Authority) -> Pair:
     return authority.issue("server")
 
