@@ -15,13 +15,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
-# The most that one TLS record carries; SSL_read never gives more at a time.
-RECORD_BYTES = 16 * 1024
-# Encrypted before the socket is asked again whether it takes more, so that a large
-# body neither stops the event loop nor exists twice.
-BATCH_BYTES = 64 * 1024
+from smgproxy.tls.records import Data, Records
 
-_Data = bytes | bytearray | memoryview
+# Encrypted before the socket is asked again whether it takes more, so that a large
+# body does not exist twice; and the most in one turn of the event loop (a millisecond).
+BATCH_BYTES = 64 * 1024
+TURN_BYTES = 1024 * 1024
 
 
 class Owner(Protocol):
@@ -46,9 +45,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     """
 
     __slots__ = (
-        "_tls",
-        "_incoming",
-        "_outgoing",
+        "_records",
         "_owner",
         "_inner",
         "_socket",
@@ -57,6 +54,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         "_error",
         "_is_server",
         "_is_full",
+        "_is_inner_paused",
+        "_is_going_on",
         "_is_paused",
         "_is_ended",
         "_is_finishing",
@@ -71,14 +70,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
         Raises ValueError when the name cannot be one.
         """
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._records = Records(context, server_name)
         self._is_server = server_name is None
-        self._tls = context.wrap_bio(
-            self._incoming,
-            self._outgoing,
-            server_side=self._is_server,
-            server_hostname=server_name,
-        )
         self._owner: Owner | None = owner
         self._inner: asyncio.Protocol | None = None
         self._socket: asyncio.Transport | None = None
@@ -86,6 +79,8 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._backlog_bytes = 0
         self._error: Exception | None = None
         self._is_full = False  # the socket's transport asked for a pause
+        self._is_inner_paused = False
+        self._is_going_on = False  # the backlog's next turn is scheduled
         self._is_paused = False  # reading, by the inner protocol
         self._is_ended = False  # the peer will send no more
         self._is_finishing = False  # nothing more will be written
@@ -95,7 +90,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     @property
     def alpn(self) -> str | None:
         """The protocol both sides agreed on; None when the peer named none of ours."""
-        return self._tls.selected_alpn_protocol()
+        return self._records.tls.selected_alpn_protocol()
 
     # -- the socket's side -----------------------------------------------------------
 
@@ -112,7 +107,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Records, or parts of them; one delivery for one read."""
-        self._incoming.write(data)
+        self._records.put(data)
         if self._inner is not None or self._shake_hands():
             self._read()
 
@@ -144,19 +139,12 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     def pause_writing(self) -> None:
         """The socket takes no more."""
         self._is_full = True
-        if self._inner is not None and not self._is_closing:
-            self._inner.pause_writing()
+        self._pause_inner()
 
     def resume_writing(self) -> None:
         """There is room again: for what waits here, then for the inner protocol."""
         self._is_full = False
-        self._empty_backlog()
-        if self._is_full or self._backlog:
-            return
-        if self._is_finishing:
-            self._finish()
-        elif self._inner is not None and not self._is_closing:
-            self._inner.resume_writing()
+        self._go_on()
 
     # -- the owner's side ------------------------------------------------------------
 
@@ -174,7 +162,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     # -- the inner protocol's side ---------------------------------------------------
 
-    def write(self, data: _Data) -> None:
+    def write(self, data: Data) -> None:
         """Encrypt and send, now or when there is room."""
         if self._is_finishing or self.is_closing() or not data:
             return
@@ -182,10 +170,10 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             self._append(data)
             self._empty_backlog()
         else:
-            self._encrypt(data)
+            self._records.seal(data)
             self._flush()
 
-    def writelines(self, list_of_data: Iterable[_Data]) -> None:
+    def writelines(self, list_of_data: Iterable[Data]) -> None:
         """Several pieces, sent together."""
         if self._is_finishing or self.is_closing():
             return
@@ -270,7 +258,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """``ssl_object``, or what the socket's transport knows."""
         if name == "ssl_object":
-            return self._tls
+            return self._records.tls
         sock = self._socket
         return default if sock is None else sock.get_extra_info(name, default)
 
@@ -282,15 +270,14 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         if owner is None:
             return False  # given up
         try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._flush()
-            return False
+            is_done = self._records.shake_hands()
         except ssl.SSLError as error:
             self._flush()  # an alert that says why
             self.fail(error)
             return False
         self._flush()
+        if not is_done:
+            return False
         self._owner = None
         self._inner = owner.secured(self)
         self._inner.connection_made(self)
@@ -302,33 +289,16 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
             owner.failed(self, error)
 
     def _read(self) -> None:
-        pieces: list[bytes] = []
-        is_over = False
-        broken: ssl.SSLError | None = None
-        tls, incoming = self._tls, self._incoming
-        try:
-            # Without the look at what is pending each read would end in an exception.
-            while incoming.pending or tls.pending():
-                piece = tls.read(RECORD_BYTES)
-                if not piece:
-                    is_over = True
-                    break
-                pieces.append(piece)
-        except ssl.SSLWantReadError:
-            pass  # a record that is not whole yet
-        except ssl.SSLZeroReturnError:
-            is_over = True  # a close_notify that answers ours
-        except ssl.SSLError as error:
-            broken = error
-        if self._outgoing.pending:
+        records = self._records
+        data = records.opened()
+        if records.waiting:
             self._flush()
-        if pieces and self._inner is not None and not self.is_closing():
-            whole = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            self._inner.data_received(whole)
-        if broken is not None:
-            self._error = broken
+        if data and self._inner is not None and not self.is_closing():
+            self._inner.data_received(data)
+        if records.error is not None:
+            self._error = records.error
             self.abort()
-        elif is_over:
+        elif records.is_over:
             self._end()
 
     def _end(self) -> None:
@@ -339,7 +309,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         if not self._inner.eof_received():
             self.close()
 
-    def _append(self, data: _Data) -> None:
+    def _append(self, data: Data) -> None:
         self._backlog.append(memoryview(data))
         self._backlog_bytes += len(data)
 
@@ -348,10 +318,14 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
         self._backlog_bytes = 0
 
     def _empty_backlog(self) -> None:
-        """Encrypt and send as long as the socket takes it."""
-        backlog, outgoing = self._backlog, self._outgoing
+        """Encrypt and send as long as the socket takes it, or this turn lasts."""
+        backlog, records = self._backlog, self._records
+        last = self._backlog_bytes - TURN_BYTES
         while backlog and not self._is_full and self._is_writable():
-            while backlog and outgoing.pending < BATCH_BYTES:
+            if self._backlog_bytes < last:
+                self._later()
+                break
+            while backlog and records.waiting < BATCH_BYTES:
                 view = backlog[0]
                 if len(view) > BATCH_BYTES:
                     backlog[0] = view[BATCH_BYTES:]
@@ -359,17 +333,38 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
                 else:
                     backlog.popleft()
                 self._backlog_bytes -= len(view)
-                self._encrypt(view)
+                records.seal(view)
             self._flush()
 
-    def _encrypt(self, data: _Data) -> None:
-        """Into records; a memory buffer takes them all, so nothing has to wait."""
-        write = self._tls.write
-        done = write(data)
-        if done < len(data):
-            view = memoryview(data)
-            while done < len(view):
-                done += write(view[done : done + RECORD_BYTES])
+    def _later(self) -> None:
+        """The others first: a fast peer could keep the loop here for a whole body."""
+        self._pause_inner()
+        if not self._is_going_on:
+            self._is_going_on = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._is_going_on = False
+        if not self._is_full:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        self._empty_backlog()
+        if self._is_full or self._backlog:
+            return
+        if self._is_finishing:
+            if not self._has_said_goodbye:
+                self._finish()
+        elif self._is_inner_paused and self._inner is not None:
+            self._is_inner_paused = False
+            self._inner.resume_writing()
+
+    def _pause_inner(self) -> None:
+        is_heard = self._inner is not None and not self._is_closing
+        if is_heard and not self._is_inner_paused:
+            assert self._inner is not None
+            self._is_inner_paused = True
+            self._inner.pause_writing()
 
     def _is_writable(self) -> bool:
         sock = self._socket
@@ -377,7 +372,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
 
     def _flush(self) -> None:
         """One write of all records there are."""
-        data = self._outgoing.read()
+        data = self._records.taken()
         if data and self._is_writable() and not self._has_said_goodbye:
             assert self._socket is not None
             self._socket.write(data)
@@ -385,10 +380,7 @@ class TlsConnection(asyncio.Transport, asyncio.Protocol):
     def _finish(self) -> None:
         """Everything is out: say goodbye, then half-close or close."""
         if not self._has_said_goodbye:
-            try:
-                self._tls.unwrap()
-            except ssl.SSLError:
-                pass  # it wants the peer's goodbye too, for which nobody waits
+            self._records.say_goodbye()
             self._flush()
             self._has_said_goodbye = True
         sock = self._socket

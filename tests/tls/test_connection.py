@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 
 import pytest
@@ -204,6 +205,24 @@ def test_a_peer_that_does_not_read_stops_the_encryption(line: Line) -> None:
     assert line.layer.get_write_buffer_size() == 0
 
 
+def test_a_large_body_takes_several_turns_of_the_loop(line: Line) -> None:
+    body = BIG * 3 + b"end"
+
+    async def turns() -> list[int]:
+        line.layer.write(body)
+        left = [line.layer.get_write_buffer_size()]
+        assert line.speaker.told == ["made", "pause"]
+        while left[-1]:
+            await asyncio.sleep(0.001)
+            left.append(line.layer.get_write_buffer_size())
+        return left
+
+    left = asyncio.run(turns())
+    assert left[0] > len(BIG)
+    assert line.speaker.told == ["made", "pause", "resume"]
+    assert line.read() == (body, False)
+
+
 def test_small_writes_that_waited_leave_together(line: Line) -> None:
     line.socket.peer_stalls()
     line.layer.write(BIG[:BATCH_BYTES])
@@ -261,6 +280,16 @@ def test_half_close_waits_for_what_the_peer_has_yet_to_take(line: Line) -> None:
     line.socket.turn()
     assert line.socket.is_eof_written
     assert line.read() == (BIG, True)
+
+
+def test_half_close_with_a_full_socket_happens_once(line: Line) -> None:
+    line.socket.peer_stalls()
+    line.layer.write(BIG[:BATCH_BYTES])
+    line.layer.write_eof()
+    line.socket.peer_reads()
+    line.socket.turn()
+    assert line.socket.events.count("write_eof") == 1
+    assert line.read() == (BIG[:BATCH_BYTES], True)
 
 
 def test_abort_drops_everything(line: Line) -> None:
