@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 import gc
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import cast
 
