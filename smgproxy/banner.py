@@ -49,8 +49,13 @@ def _row(title: str, text: str) -> str:
     return f"  {title:<9}{text}"
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _url(host: str, port: int, scheme: str = "http") -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}:{port}"
+
+
+def _scheme(settings: Settings) -> str:
+    return "https" if settings.tls.serves_https else "http"
 
 
 def _is_loopback(host: str) -> bool:
@@ -64,7 +69,8 @@ def _metrics_host(settings: Settings) -> str:
 
 
 def _api_urls(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    return facts.api_urls or (_url(settings.server.host, settings.server.port),)
+    own = _url(settings.server.host, settings.server.port, _scheme(settings))
+    return facts.api_urls or (own,)
 
 
 def _places(settings: Settings, facts: Facts) -> Iterator[str]:
@@ -100,6 +106,8 @@ def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
     asked = f"keys are asked for: {keyed}" if keyed else "no credentials are asked for"
     yield f"  SECURITY POSTURE: {asked}. Open to whoever reaches the ports:"
     yield "    " + ", ".join(name for name, is_open in planes.items() if is_open)
+    if settings.tls.demands_client_certificates:
+        yield "    Both planes: to clients with a certificate of --tls-client-ca-paths."
     hosts = {"--prometheus-host": _metrics_host(settings)}
     if any(list(planes.values())[:2]):
         hosts = {"--host": settings.server.host, **hosts}
@@ -108,16 +116,23 @@ def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
         return
     yield "    Put a firewall in front, or keep them to this machine:"
     yield "    " + " ".join(f"{flag} 127.0.0.1" for flag in hosts)
+    remedies = []
     if keys is None:
-        yield "    A key for both planes: --api-key-file FILE"
+        remedies.append("A key for both planes: --api-key-file FILE")
+    if not settings.tls.serves_https:
+        remedies.append("HTTPS: --tls-cert-path FILE --tls-key-path FILE")
+    if remedies:
+        yield "    " + ". ".join(remedies)
 
 
 def _example(settings: Settings, facts: Facts) -> Iterator[str]:
     """Two commands to copy, which work: there is a worker, and its model is known."""
     if settings.simulated is None or not facts.simulated_urls:
         return
+    if settings.tls.demands_client_certificates:
+        return  # whose files are not known here
     host = settings.server.host
-    own = _url(_UNSPECIFIED.get(host, host), settings.server.port)
+    own = _url(_UNSPECIFIED.get(host, host), settings.server.port, _scheme(settings))
     url = f"{facts.api_urls[0] if facts.api_urls else own}/v1/chat/completions"
     chat = {
         "model": settings.simulated.model,
@@ -126,7 +141,9 @@ def _example(settings: Settings, facts: Facts) -> Iterator[str]:
     is_keyed = settings.keys is not None and not settings.keys.is_serving_open
     key = ' -H "authorization: Bearer $KEY"' if is_keyed else ""
     yield "  Try it, whole and as a stream:"
-    for command, body in (("curl", chat), ("curl -N", {**chat, "stream": True})):
+    # On this machine it is known who answers, whatever name the certificate has.
+    curl = "curl -k" if settings.tls.serves_https else "curl"
+    for command, body in ((curl, chat), (f"{curl} -N", {**chat, "stream": True})):
         text = shlex.quote(ujson.dumps(body, escape_forward_slashes=False))
         yield f"    {command} {url} -H 'content-type: application/json'{key} \\"
         yield f"      -d {text}"

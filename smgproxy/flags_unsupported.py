@@ -182,13 +182,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--redis-retention-days",
         "--redis-op-timeout-secs",
     ),
-    "TLS/mTLS Security": (
-        "--client-cert-path",
-        "--client-key-path",
-        "--ca-cert-paths",
-        "--tls-cert-path",
-        "--tls-key-path",
-    ),
     "Tracing (OpenTelemetry)": (
         "--enable-trace",
         "--otlp-traces-endpoint",

@@ -52,6 +52,8 @@ from smgproxy.telemetry.stats import (
     LoopStats,
     RouterStats,
 )
+from smgproxy.tls.certificates import TlsFileError
+from smgproxy.tls.live import LiveCredentials
 from smgproxy.upstream.pool import Upstream
 
 _log = logging.getLogger("smgproxy.gateway")
@@ -60,10 +62,15 @@ LOG_FLUSH_SECS = 0.5
 LOOP_TICK_SECS = 0.1
 # The name of the socket that systemd may pass for metrics; any other is for clients.
 METRICS_SOCKET = "metrics"
+# What clients may choose in their TLS handshake, the best one first.
+ALPN = ("h2", "http/1.1")
 
 
 class StartError(Exception):
     """The gateway cannot start; the text is one line that names the remedy."""
+
+
+_START_ERRORS = (StartError, PassedSocketError, SimulatedWorkersError, TlsFileError)
 
 
 def run(settings: Settings, environ: MutableMapping[str, str]) -> int:
@@ -75,7 +82,7 @@ def run(settings: Settings, environ: MutableMapping[str, str]) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             return runner.run(_serve(settings, environ))
-        except (StartError, PassedSocketError, SimulatedWorkersError) as error:
+        except _START_ERRORS as error:
             print(f"smg launch: {error}", file=sys.stderr)
             return 1
 
@@ -107,7 +114,8 @@ class Gateway:
         self._stopped: asyncio.Future[int] = loop.create_future()
 
         self.registry = Registry()
-        self.upstream = Upstream(loop)
+        self._tls = LiveCredentials(settings.tls, ALPN)
+        self.upstream = Upstream(loop, self._tls.worker)
         telemetry = settings.telemetry
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
@@ -162,6 +170,8 @@ class Gateway:
         self._undo_logs = set_up_logs(settings.telemetry, self._log_outputs)
         for notice in settings.notices:
             _log.warning("%s", notice)
+        for warning in self._tls.load():
+            _log.warning("%s", warning)
         clients, metrics = self._sockets()
         urls = settings.server.worker_urls
         if settings.simulated is not None:
@@ -171,13 +181,17 @@ class Gateway:
         else:
             simulated = ()
         await self._metrics.start([metrics])
-        await self.listener.start(clients)
+        await self.listener.start(
+            clients, self._tls.server, settings.tls.tls_handshake_timeout_secs
+        )
         keys = settings.keys
         shown = None if keys is None or not keys.for_workers else keys.for_workers.text
         self.fleet.start(urls, shown)
         self._start_sweepers()
         self._start_probes()
-        passed = tuple(_address(sock) for sock in clients) if self._passed else ()
+        scheme = "https" if settings.tls.serves_https else "http"
+        addresses = [_address(sock, scheme) for sock in clients]
+        passed = tuple(addresses) if self._passed else ()
         text = banner(settings, Facts(simulated, passed), is_coloured=_is_terminal())
         print(text, end="", flush=True)
         self._notifier.ready()
@@ -190,7 +204,24 @@ class Gateway:
         """Run until a signal has been obeyed; the exit status."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop, number)
+        self._loop.add_signal_handler(signal.SIGHUP, self.reload)
         return await self._stopped
+
+    def reload(self) -> None:
+        """Read the certificates again: for connections that begin from now on."""
+        if self._drain is not None:
+            return  # a READY=1 behind STOPPING=1 would be a lie
+        self._notifier.reloading()
+        try:
+            for warning in self._tls.load():
+                _log.warning("%s", warning)
+        except TlsFileError as error:
+            _log.error("reload failed, what is in use stays in use: %s", error)
+        else:
+            if self._tls.server is not None:
+                self.listener.use_tls(self._tls.server)
+            _log.info("reloaded: %s", self._tls.described())
+        self._notifier.ready()
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Begin to drain; called again, end at once."""
@@ -350,12 +381,12 @@ def _bound(flag: str, host: str, port: int, reuse_port: bool = False) -> socket.
         ) from None
 
 
-def _address(sock: socket.socket) -> str:
+def _address(sock: socket.socket, scheme: str) -> str:
     name = sock.getsockname()
     if not isinstance(name, tuple):
         return f"unix:{name}"
     host = f"[{name[0]}]" if ":" in name[0] else name[0]
-    return f"http://{host}:{name[1]}"
+    return f"{scheme}://{host}:{name[1]}"
 
 
 def _is_terminal() -> bool:

@@ -24,6 +24,7 @@ from smgproxy.routing.router import RoutingOptions
 from smgproxy.server_options import ServerOptions, parse_host
 from smgproxy.simulated.options import MAX_WORKERS, SimulatedOptions
 from smgproxy.telemetry.options import TelemetryOptions
+from smgproxy.tls.options import TlsOptions
 from smgproxy.upstream.pool import UpstreamOptions
 from smgproxy.wire.http1_request import HeadLimits
 
@@ -96,6 +97,7 @@ class Settings:
     server: ServerOptions = ServerOptions()
     heads: HeadLimits = HeadLimits()
     clients: ClientTimeouts = ClientTimeouts()
+    tls: TlsOptions = TlsOptions()
     upstream: UpstreamOptions = UpstreamOptions()
     routing: RoutingOptions = RoutingOptions()
     dispatch: DispatchOptions = DispatchOptions()
@@ -155,6 +157,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "fleet": FleetOptions,
     "callers": KeyOptions,
     "tenant_rules": BudgetOptions,
+    "tls": TlsOptions,
 }
 
 

@@ -33,6 +33,10 @@ class ClientSide(Protocol):
     def open_connections(self) -> int:
         """Connections at this moment."""
 
+    @property
+    def failed_handshakes(self) -> dict[str, int]:
+        """TLS handshakes that failed, by reason."""
+
     accepted: int
     turned_away: int
     malformed: dict[int, int]
@@ -194,6 +198,12 @@ class Exposition:
             "Requests refused by their framing",
             ["status_code"],
             [((status,), count) for status, count in clients.malformed.items()],
+        )
+        yield counter(
+            "smg_client_tls_handshake_failures",
+            "TLS handshakes with clients that failed",
+            ["reason"],
+            [((why,), count) for why, count in clients.failed_handshakes.items()],
         )
 
     def _http2(self) -> Iterator[Metric]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import ssl
+from collections.abc import Callable
 
 from smgproxy.core.clock import Sweeper, monotonic
 from smgproxy.core.errors import ConnectFailed, GatewayError, UpstreamError
@@ -11,10 +13,13 @@ from smgproxy.core.flow import BACKLOG_BYTES, Source, collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.core.options import flag
 from smgproxy.fleet.worker import HttpPoolSettings, Worker
+from smgproxy.upstream.dial import dial
 from smgproxy.upstream.http1 import WorkerConnection
 from smgproxy.upstream.leg import Leg
 
 SWEEP_SECS = 0.25
+# Gives the context for https:// workers, anew for each connection: it may be replaced.
+Secure = Callable[[], ssl.SSLContext]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +52,14 @@ class UpstreamOptions:
 class WorkerPool:
     """One worker's connections: a stack of idle ones and the set of busy ones."""
 
-    __slots__ = ("worker", "loop", "_idle", "_busy")
+    __slots__ = ("worker", "loop", "_secure", "_idle", "_busy")
 
-    def __init__(self, worker: Worker, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, worker: Worker, loop: asyncio.AbstractEventLoop, secure: Secure
+    ) -> None:
         self.worker = worker
         self.loop = loop
+        self._secure = secure
         # Insertion order is the stack: the warmest connection is used first, the
         # rest grow idle and expire. Popping one is the reservation.
         self._idle: dict[WorkerConnection, None] = {}
@@ -75,8 +83,12 @@ class WorkerPool:
         )
         try:
             async with asyncio.timeout(patience):
-                _, connection = await self.loop.create_connection(
-                    lambda: WorkerConnection(self), worker.host, worker.port
+                connection = await dial(
+                    self.loop,
+                    worker.host,
+                    worker.port,
+                    lambda alpn: WorkerConnection(self),
+                    self._secure() if worker.is_tls else None,
                 )
         except (OSError, TimeoutError) as error:
             why = str(error) or "connecting took too long"
@@ -144,9 +156,10 @@ class Fetched:
 class Upstream:
     """Calls workers over their pools."""
 
-    __slots__ = ("_pools", "_loop", "_sweeper", "resends")
+    __slots__ = ("_pools", "_loop", "_secure", "_sweeper", "resends")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, secure: Secure) -> None:
+        self._secure = secure
         self._pools: dict[Worker, WorkerPool] = {}
         self._loop = loop
         self._sweeper = Sweeper(loop.call_later, SWEEP_SECS, self._sweep)
@@ -270,7 +283,7 @@ class Upstream:
     def _pool_of(self, worker: Worker) -> WorkerPool:
         pool = self._pools.get(worker)
         if pool is None:
-            pool = self._pools[worker] = WorkerPool(worker, self._loop)
+            pool = self._pools[worker] = WorkerPool(worker, self._loop, self._secure)
         return pool
 
     def _sweep(self, now: float) -> None:

@@ -29,6 +29,7 @@ class Clients:
 
     def __init__(self) -> None:
         self.malformed = {400: 2}
+        self.failed_handshakes = {"timeout": 4}
         self.http2 = Http2()
 
 
@@ -86,6 +87,7 @@ def test_connections_resends_and_pools_are_there_from_the_start() -> None:
     assert found[key("smg_client_connections_open")] == 3
     assert found[key("smg_client_connections_refused_total")] == 1
     assert found[key("smg_client_malformed_total", status_code="400")] == 2
+    assert found[key("smg_client_tls_handshake_failures_total", reason="timeout")] == 4
     assert found[key("smg_client_http2_connections_total")] == 5
     assert found[key("smg_client_http2_resets_total")] == 4
     assert found[key("smg_client_http2_refused_total")] == 3
