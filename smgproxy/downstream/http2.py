@@ -273,7 +273,7 @@ class Http2Connection(asyncio.Protocol):
         self._streams[stream_id] = response
         listener.on_exchange(exchange)
         if not has_body:
-            request.deliver(b"", True)
+            request.take(b"", 0, True)
 
     def _on_data(self, event: DataReceived) -> None:
         size = event.flow_controlled_length

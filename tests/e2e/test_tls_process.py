@@ -110,7 +110,7 @@ def test_metrics_stay_plain_and_count_failed_handshakes(https: RunningGateway) -
         assert sock.recv(100) == b""
     page = https.ask("GET", https.metrics_url).text
     assert f'{name}{{reason="plain_http"}} 1' in page
-    assert "Traceback" not in https.err
+    assert "Traceback" not in https.err, https.err[-3000:]
 
 
 # -- reload --------------------------------------------------------------------------
