@@ -37,7 +37,7 @@ class Exchange:
     and ``opened_at``; its response sink ``status`` and ``committed_at``;
     dispatch/serve.py ``task``, ``id``, ``path``, ``tenant`` and ``has_gateway_key``;
     dispatch/charge.py ``reservation``; dispatch/forward.py ``worker`` and
-    ``done``; whoever answers with an error ``error_code``; ``phase`` and ``verdict``
+    ``done``; whoever answers with an error ``error_code``; dispatch/account.py ``span``; ``phase`` and ``verdict``
     only the methods here.
     """
 
@@ -60,6 +60,7 @@ class Exchange:
         "committed_at",
         "status",
         "error_code",
+        "span",
     )
 
     def __init__(
@@ -91,6 +92,7 @@ class Exchange:
         self.committed_at = 0.0
         self.status = 0
         self.error_code = ""
+        self.span: Any = None  # what the log says of it
 
     def commit(self) -> None:
         """The response begins: from here on no other answer is possible."""

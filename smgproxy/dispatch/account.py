@@ -26,7 +26,8 @@ class Account:
         self._http.in_flight += 1
         self._http.count_request(exchange.head.method, exchange.path)
         if self._log.wants_start(exchange.path):
-            self._log.started(_span(exchange), exchange.path)
+            exchange.span = span = _span(exchange)
+            self._log.started(span, exchange.path)
 
     def finished(self, exchange: Exchange) -> None:
         """The exchange is over, one way or another."""
@@ -48,7 +49,7 @@ class Account:
         if self._log.wants_end(exchange.path, status, code):
             worker = exchange.worker
             self._log.ended(
-                _span(exchange),
+                exchange.span or _span(exchange),
                 exchange.path,
                 status=status,
                 error_code=code,
