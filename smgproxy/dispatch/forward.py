@@ -30,6 +30,7 @@ from smgproxy.dispatch.keepalive import KeepAlives, LiveStream
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.dispatch.upload import Uploads
 from smgproxy.fleet.worker import Worker
+from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router
 from smgproxy.telemetry.stats import RouterStats
 from smgproxy.upstream.leg import Leg
@@ -94,11 +95,11 @@ class Forwarder:
         is_stream = call.is_stream and endpoint.may_stream
         model = self._count_request(call, endpoint, is_stream)
         began = monotonic()
+        routed = RoutingRequest(call.model, exchange.head.first, began)
         worker: Worker | None = None
         leg: Leg | None = None
         try:
-            worker = exchange.worker = self._router.pick(call.model)
-            worker.load += 1
+            worker = exchange.worker = self._router.pick(routed)
             request = self._request(exchange, endpoint, call, worker)
             leg, reply = await self._upstream.call(
                 worker,
@@ -121,7 +122,7 @@ class Forwarder:
             raise
         finally:
             if worker is not None:
-                worker.load -= 1
+                self._router.release(routed)
             if leg is not None and not leg.is_ended:
                 leg.abort(UpstreamError("the exchange is over"))
         self.note_end(reply.status, model, endpoint, monotonic() - began)

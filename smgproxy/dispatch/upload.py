@@ -20,6 +20,7 @@ from smgproxy.dispatch.charge import reserve_unread
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.fleet.worker import Worker
+from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router
 from smgproxy.telemetry.stats import RouterStats
 from smgproxy.upstream.leg import Leg
@@ -92,32 +93,44 @@ class Uploads:
         self._budgets = budgets
         self._answers = answers
 
-    def pick(self, head: RequestHead) -> Worker | None:
-        """The worker that the body streams to; None when it is to be buffered."""
+    def pick(self, head: RequestHead) -> RoutingRequest | None:
+        """Pick the worker that the body streams to; None when it is to be buffered.
+
+        Whoever gets a request back owes it to ``forward``, which releases the worker.
+        """
         path = choose_path(head, self._rules, self._router)
-        worker = None
+        routed = None
         if path.is_streamed:
             try:
-                worker = self._router.pick(None)
+                routed = RoutingRequest(None, head.first, monotonic())
+                self._router.pick(routed)
             except GatewayError:
                 # A buffered body may name a model, and so find the right error.
-                path = NO_AVAILABLE_WORKER
+                routed, path = None, NO_AVAILABLE_WORKER
         self._stats.count_body_path(*path)
-        return worker
+        return routed
 
     async def forward(
+        self, exchange: Exchange, endpoint: Endpoint, routed: RoutingRequest
+    ) -> None:
+        """One attempt at the picked worker, its answer relayed. Raises GatewayError."""
+        assert routed.worker is not None
+        try:
+            if self._budgets is not None:
+                reserve_unread(self._budgets, exchange)
+            await self._attempt(exchange, endpoint, routed.worker)
+        finally:
+            self._router.release(routed)
+
+    async def _attempt(
         self, exchange: Exchange, endpoint: Endpoint, worker: Worker
     ) -> None:
-        """One attempt at ``worker``, and its answer relayed. Raises GatewayError."""
-        if self._budgets is not None:
-            reserve_unread(self._budgets, exchange)
         answers = self._answers
         began = monotonic()
         leg: Leg | None = None
         self._stats.count_request(_MODEL, endpoint.name, False)
         exchange.worker = worker
         worker.requests[_MODEL] = worker.requests.get(_MODEL, 0) + 1
-        worker.load += 1
         try:
             leg, reply = await self._call(exchange, endpoint, worker)
             # Answered: whether the rest of the upload comes, and when, is the
@@ -141,7 +154,6 @@ class Uploads:
                 self._note_departure(exchange)
             raise
         finally:
-            worker.load -= 1
             if leg is not None and not leg.is_ended:
                 leg.abort(UpstreamError("the exchange is over"))
         answers.note_end(reply.status, _MODEL, endpoint, monotonic() - began)

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smgproxy.routing.hints import routing_key, token_hint
+from smgproxy.routing.hints import (
+    lineage,
+    routing_key,
+    target_index,
+    token_hint,
+    valid_rid,
+)
 
 _MOST = ",".join(["7"] * 512)
 
@@ -87,3 +93,46 @@ def test_the_first_valid_key_of_the_listed_headers_counts() -> None:
 
 def test_a_listed_name_replaces_the_usual_one() -> None:
     assert routing_key({b"x-smg-routing-key": b"k"}, (b"x-a",)) is None
+
+
+@pytest.mark.parametrize(
+    "rid, key",
+    [
+        ("conv_t2", "conv"),
+        ("conv_t2_r1", "conv"),
+        ("conv_r1", "conv"),
+        ("conv_t1_t2", "conv_t1"),
+        ("conv_r1_t2", "conv_r1"),
+        ("conv_t", "conv_t"),
+        ("conv_tx1", "conv_tx1"),
+        ("conv_T2", "conv_T2"),
+        ("conv_t٣", "conv_t٣"),
+        ("conv_t1\n", "conv_t1\n"),
+        ("_t1", "_t1"),
+        ("_t1_r2", "_t1_r2"),
+    ],
+)
+def test_turns_and_retries_of_a_conversation_have_one_key(rid: str, key: str) -> None:
+    assert lineage(rid) == key
+    assert valid_rid(rid) == key
+
+
+def test_a_rid_counts_by_its_length_without_suffixes() -> None:
+    assert valid_rid("k" * 128 + "_t1") == "k" * 128
+    for unfit in ("k" * 129, "é" * 65, "", None):
+        assert valid_rid(unfit) is None
+
+
+@pytest.mark.parametrize(
+    "value, index",
+    [(b"0", 0), (b"00", 0), (b"+1", 1), (b" 1", 1), (b"12", 12), (b"", None)]
+    + [(bad, -1) for bad in (b"-1", b"x", b"1.0", b"+", b"1 2", b"9" * 99)],
+)
+def test_a_target_is_an_index_and_a_bad_one_is_none_of_them(
+    value: bytes, index: int | None
+) -> None:
+    assert target_index({b"x-smg-target-worker": value}) == index
+
+
+def test_no_target_is_asked_for_without_the_header() -> None:
+    assert target_index({}) is None
