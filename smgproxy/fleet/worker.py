@@ -154,6 +154,8 @@ class Worker:
         self.spec = candidate.spec
         self.http_pool = candidate.http_pool
         self.health = candidate.health
+        self.overload = candidate.overload
+        self.breaker.settings = candidate.breaker.settings
 
     @property
     def is_ready(self) -> bool:

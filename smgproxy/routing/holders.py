@@ -17,13 +17,14 @@ _SWEPT_AT_ONCE = 2000
 class HolderTree(Generic[Text]):
     """A radix tree whose holders are workers."""
 
-    __slots__ = ("tree", "_numbers", "_workers", "_next")
+    __slots__ = ("tree", "_numbers", "_workers", "_next", "_turn")
 
     def __init__(self, budget: int, page: int = 1) -> None:
         self.tree: RadixTree[Text] = RadixTree(budget, page)
         self._numbers: dict[Worker, int] = {}
         self._workers: dict[int, Worker] = {}
         self._next = 0
+        self._turn = 0
 
     @property
     def workers(self) -> int:
@@ -33,8 +34,12 @@ class HolderTree(Generic[Text]):
     def holders(self, found: Match[Text]) -> tuple[list[Worker], int]:
         """A few that hold what was matched, and how many elements that is."""
         numbers, matched = self.tree.holders(found)
+        if len(numbers) > MAX_HOLDERS:
+            # Others each time, or what everybody holds would burden the first few.
+            self._turn = begin = (self._turn + 1) % len(numbers)
+            numbers = (numbers[begin:] + numbers[:begin])[:MAX_HOLDERS]
         workers = self._workers
-        return [workers[number] for number in numbers[:MAX_HOLDERS]], matched
+        return [workers[number] for number in numbers], matched
 
     def record(self, found: Match[Text], worker: Worker) -> None:
         """``worker`` holds the whole text from now on."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from smgproxy.fleet.breaker import BreakerSettings
 from smgproxy.fleet.load_report import from_loads
 from smgproxy.fleet.overload import OverloadLimits, OverloadOptions, parse_share
+from smgproxy.fleet.worker import Worker
 
 LIMITS = OverloadLimits()
 
@@ -62,3 +64,14 @@ def test_a_share_is_above_0_and_at_most_1() -> None:
     for bad in ("0", "1.1", "nan", "x", "-1"):
         with pytest.raises(ValueError, match="such as 0.8"):
             parse_share(bad)
+
+
+def test_a_worker_that_is_described_anew_has_the_new_limits() -> None:
+    worker, candidate = (Worker("id", "http://a:1") for _ in range(2))
+    candidate.overload = OverloadLimits(2, 0.5)
+    candidate.breaker.settings = BreakerSettings(failure_threshold=1)
+    worker.breaker.note_failure(0)
+    worker.take_over(candidate)
+    assert worker.overload == OverloadLimits(2, 0.5)
+    assert worker.breaker.settings.failure_threshold == 1
+    assert worker.breaker.failures == 1  # its past is its own

@@ -58,13 +58,8 @@ class CacheAwarePolicy(Policy):
     """
 
     __slots__ = (
-        "indexes",
-        "ratios",
-        "ratio_sum",
-        "_settings",
-        "_wait",
-        "_eligible",
-        "_threshold",
+        *("indexes", "ratios", "ratio_sum"),
+        *("_settings", "_threshold", "_wait", "_eligible"),
     )
     name = "cache_aware"
     reads_text = True

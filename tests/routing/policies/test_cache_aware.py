@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import random
+from collections import Counter
 
 import pytest
 
@@ -306,3 +308,14 @@ def test_many_distinct_prompts_stay_within_the_budget() -> None:
     tree = policy.indexes["m"].texts.tree
     assert tree.size <= 22_500
     assert policy.pick((), prompt("x")) is None
+
+
+def test_what_everybody_holds_burdens_nobody_more_than_others() -> None:
+    """Only eight holders are compared for one request, but not always the same."""
+    fleet = workers(20)
+    policy = CacheAwarePolicy(DEFAULTS, random.Random(4).random)
+    for worker in fleet:
+        _at(worker, policy, prompt("x" * 50))
+    counts = Counter(policy.pick(fleet, prompt("x" * 50)) for _ in range(2000))
+    assert all(50 < counts[worker] < 150 for worker in fleet)
+    assert policy.branches == {"tree_match": 2000}
