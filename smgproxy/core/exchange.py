@@ -36,9 +36,9 @@ class Exchange:
     Who writes what: the downstream room ``head``, ``request``, ``response``, ``peer``
     and ``opened_at``; its response sink ``status`` and ``committed_at``;
     dispatch/serve.py ``task``, ``id``, ``path``, ``tenant`` and ``has_gateway_key``;
-    dispatch/charge.py ``reservation``; dispatch/forward.py ``worker`` and
-    ``done``; whoever answers with an error ``error_code``; dispatch/account.py ``span``; ``phase`` and ``verdict``
-    only the methods here.
+    dispatch/charge.py ``reservation``; dispatch/forward.py ``worker`` and ``done``;
+    whoever answers with an error ``error_code``; dispatch/account.py ``span``;
+    ``phase`` and ``verdict`` only the methods here.
     """
 
     __slots__ = (
