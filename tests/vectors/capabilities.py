@@ -1,0 +1,54 @@
+"""Which vectors need a capability that is not there yet, and which are not followed.
+
+A vector named here is a strict expected failure: whoever brings a capability removes
+its entry, and a vector that holds without it must not stand here.
+"""
+
+from __future__ import annotations
+
+WAITING_FOR: dict[str, tuple[str, ...]] = {
+    "API keys": (
+        *("err-401-no-key", "err-401-wrong-key", "err-401-right-key"),
+        *("err-401-basic", "err-401-no-scheme", "err-401-before-parse"),
+        *("err-401-models-public", "err-401-health-public"),
+        *("err-401-workers-admin", "err-401-wrong-method"),
+        *("err-tenant-no-key", "err-tenant-admin"),
+        *("err-tenant-and-shared-tenant", "err-tenant-and-shared-admin-shared"),
+    ),
+    "admission control": (
+        *("err-429-admission", "err-503-admission-timeout"),
+        *("err-429-admission-bad-json", "err-admission-models-bypass"),
+    ),
+    "retries": (
+        *("err-502-worker-response-too-large", "err-worker-502"),
+        *("err-worker-503-retry-after", "err-worker-closes"),
+        *("err-worker-closes-no-retry", "err-stream-503"),
+    ),
+    "the circuit breaker": ("err-503-breaker-open",),
+    "bodies streamed unparsed": (
+        *("err-413-streamed-over", "err-unparsed-spacing"),
+        *("err-unparsed-invalid-json", "err-unparsed-out-of-range"),
+        *("err-unparsed-unserved-model", "err-unparsed-no-content-type"),
+        *("err-unparsed-chunked-buffers", "err-unparsed-routing-hint-header"),
+    ),
+    "decisions": (
+        *("dec-vllm", "dec-sglang-path", "dec-sglang-unknown-field"),
+        *("dec-question-type", "dec-unserved"),
+    ),
+    "stored responses": ("resp-get-unknown",),
+}
+
+# Where the contract says something else than a vector, which was only observed, does.
+CONTRADICTED: dict[str, str] = {
+    "err-worker-302": "ruling 12: redirects are never followed, the 3xx is relayed",
+    "gen-batch": "ruling 1: the parse-error form holds on every JSON route, /generate "
+    "included, so a schema failure is 400 json_parse_error and no plain-text 422",
+}
+
+
+def reason_to_fail(vector_id: str) -> str | None:
+    """Why a vector cannot hold yet, None when it must."""
+    for capability, ids in WAITING_FOR.items():
+        if vector_id in ids:
+            return f"needs {capability}"
+    return CONTRADICTED.get(vector_id)
