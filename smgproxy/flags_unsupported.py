@@ -99,7 +99,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--decode-selector",
         "--router-selector",
         "--model-id-from",
-        "--model-alias",
     ),
     "Service Discovery (File)": (
         "--discovery-file",

@@ -19,6 +19,7 @@ import uvloop
 from smgproxy import __version__
 from smgproxy.admission.budgets import Budgets
 from smgproxy.admission.tenants import Callers
+from smgproxy.api.bodies import BodyReader
 from smgproxy.api.endpoints import INFERENCE, Routes
 from smgproxy.banner import Facts, banner
 from smgproxy.control.metrics import metrics_routes
@@ -136,6 +137,7 @@ class Gateway:
         rules = settings.tenant_rules
         self.budgets = None if rules is None else Budgets(rules, monotonic())
         self._forwarder = Forwarder(
+            BodyReader(settings.aliases.canonical_names()),
             Router(self.registry, settings.routing),
             self.upstream,
             settings.dispatch,

@@ -16,6 +16,7 @@ from typing import Any
 from smgproxy.admission.budget_rules import BudgetOptions, TenantRules
 from smgproxy.admission.key_options import KeyOptions
 from smgproxy.admission.keys import Keys
+from smgproxy.api.aliases import AliasOptions
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.downstream.listener import ClientTimeouts
@@ -101,6 +102,7 @@ class Settings:
     upstream: UpstreamOptions = UpstreamOptions()
     routing: RoutingOptions = RoutingOptions()
     dispatch: DispatchOptions = DispatchOptions()
+    aliases: AliasOptions = AliasOptions()
     fleet: FleetOptions = FleetOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
@@ -151,6 +153,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "upstream": UpstreamOptions,
     "routing": RoutingOptions,
     "dispatch": DispatchOptions,
+    "aliases": AliasOptions,
     "telemetry": TelemetryOptions,
     "clients": ClientTimeouts,
     "heads": HeadLimits,

@@ -24,7 +24,9 @@ def add_control_routes(
 ) -> None:
     """Every route the gateway answers itself on its main port."""
     _add_probes(routes, Probes(fleet.registry, is_draining))
-    routes.add("GET", "/v1/models", Models(fleet.registry).list, Access.PUBLIC)
+    models = Models(fleet.registry)
+    routes.add("GET", "/v1/models", models.list, Access.PUBLIC)
+    routes.add("GET", "/v1/models/{model}", models.show, Access.PUBLIC)
 
     workers = Workers(fleet)
     routes.add("POST", "/workers", workers.add)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from smgproxy.admission.budgets import Budgets
-from smgproxy.api.bodies import Call, read_call
+from smgproxy.api.bodies import BodyReader, Call
 from smgproxy.api.endpoints import Endpoint
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import (
@@ -45,6 +45,7 @@ class Forwarder:
     """Carries inference requests to HTTP workers."""
 
     __slots__ = (
+        "_reader",
         "_router",
         "_upstream",
         "_options",
@@ -57,6 +58,7 @@ class Forwarder:
 
     def __init__(
         self,
+        reader: BodyReader,
         router: Router,
         upstream: Upstream,
         options: DispatchOptions,
@@ -66,6 +68,7 @@ class Forwarder:
     ) -> None:
         """``budgets``: None when tenants have none."""
         self._budgets = budgets
+        self._reader = reader
         self._router = router
         self._upstream = upstream
         self._options = options
@@ -84,11 +87,13 @@ class Forwarder:
             if uploaded_to is not None:
                 await self._uploads.forward(exchange, endpoint, uploaded_to)
                 return
+        limit = self._options.max_payload_size
         body = exchange.request.take_all()
         if body is None:
-            limit = self._options.max_payload_size
             body = await collect(exchange.request, limit, BodyTooLarge)
-        call = read_call(exchange.head, body)
+        elif len(body) > limit:
+            raise BodyTooLarge()  # a chunked one, whose head could not tell
+        call = self._reader.read(exchange.head, endpoint, body)
         if self._budgets is not None:
             reserve(self._budgets, exchange, call)
         del body  # so that the call alone holds it

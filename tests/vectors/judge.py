@@ -34,10 +34,10 @@ def same_body(vector: dict[str, Any], received: bytes) -> str | None:
     worker = vector["worker"]
     if worker.get("compare") == "bytes" or "body_b64" in worker:
         if "body_b64" in worker:
-            want = base64.b64decode(worker["body_b64"])
+            exact = base64.b64decode(worker["body_b64"])
         else:
-            want = worker["body"].encode()
-        return None if received == want else "the bytes differ"
+            exact = worker["body"].encode()
+        return None if received == exact else "the bytes differ"
     if worker.get("body") is None:
         return None
     try:
