@@ -166,4 +166,4 @@ def _check_schema(schema: Raw) -> None:
         raise InvalidField("response_format.json_schema.schema: must be a JSON object")
 
 
-SCHEMA = Schema(ChatRequest, (("messages", MESSAGE_KEYS),))
+SCHEMA = Schema(ChatRequest, {"messages": MESSAGE_KEYS})

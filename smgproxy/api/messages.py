@@ -32,4 +32,4 @@ class MessagesRequest(Body, kw_only=True):
     tools: list[Raw] | None = None
 
 
-SCHEMA = Schema(MessagesRequest, (("messages", ("role", "content")),))
+SCHEMA = Schema(MessagesRequest, {"messages": ("role", "content")})

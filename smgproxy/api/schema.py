@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
@@ -17,18 +17,20 @@ from msgspec import Meta, Struct
 
 from smgproxy.api.fields import Body
 from smgproxy.api.strict import (
+    PREFIX,
     Outline,
+    has_many_brackets,
     outline_of,
     outlines_of,
     raw_of,
-    refuse_malformed,
+    refuse_bad_text,
+    refuse_deep,
     refuse_repeated,
 )
 from smgproxy.core.errors import BadBody, GatewayError, InvalidField
 
 _MOST_SHOWN = 300
 _MOST_SHOWN_OF_A_VALUE = 40
-_PREFIX = "Failed to parse the request body as JSON: "
 _FAULT = re.compile(r"(?P<what>.*) - at `\$\.(?P<place>.*)`", re.DOTALL)
 _LENGTH = re.compile(r"Expected `(?P<kind>\w+)` of length (?P<op><=|>=) (?P<size>\d+)")
 
@@ -43,39 +45,44 @@ class Schema:
     __slots__ = ("kind", "_decode", "_names", "_lists", "_relaxed")
 
     def __init__(
-        self, kind: type[Body], lists: tuple[tuple[str, Iterable[str]], ...] = ()
+        self, kind: type[Body], lists: Mapping[str, Iterable[str]] | None = None
     ) -> None:
         self.kind = kind
         self._decode = msgspec.json.Decoder(kind).decode
         self._names = kind.__struct_fields__
-        self._lists = lists
+        self._lists = lists or {}
         self._relaxed = msgspec.json.Decoder(relaxed(kind)).decode
 
     def read(self, body: bytes) -> tuple[Body, Outline]:
         """The body and its outline. Raises BadBody and InvalidField."""
         try:
             read = self._decode(body)
-            refuse_malformed(body)
+            refuse_bad_text(body)
             outline = outline_of(body)
             refuse_repeated(outline, self._names)
-            for name, keys in self._lists:
-                for place, each in enumerate(outlines_of(raw_of(outline, name))):
-                    refuse_repeated(each, keys, f"{name}[{place}].")
+            is_suspect = has_many_brackets(body)
+            if is_suspect:
+                refuse_deep(outline, 1, self._lists)
+            for name, keys in self._lists.items():
+                for place, inner in enumerate(outlines_of(raw_of(outline, name))):
+                    refuse_repeated(inner, keys, name, place)
+                    if is_suspect:
+                        refuse_deep(inner, 3)
         except msgspec.ValidationError as error:
             raise self._explain(error, body) from None
         except msgspec.DecodeError as error:
-            raise BadBody(_PREFIX + _short(str(error))) from None
+            raise BadBody(PREFIX + _short(str(error))) from None
         except RecursionError:
-            raise BadBody(_PREFIX + "nested too deeply") from None
+            raise BadBody(PREFIX + "nested too deeply") from None
         return read, outline
 
     def _explain(self, error: msgspec.ValidationError, body: bytes) -> GatewayError:
         """A range's failure as such, if there is no other fault in the whole body."""
         try:
             self._relaxed(body)
-            refuse_malformed(body)
+            refuse_bad_text(body)
         except (msgspec.DecodeError, RecursionError) as other:
-            return BadBody(_PREFIX + _short(str(other)))
+            return BadBody(PREFIX + _short(str(other)))
         except BadBody as other:
             return other
         found = _FAULT.fullmatch(str(error))

@@ -7,7 +7,7 @@ skips, keys given twice, and any depth that Python's stack allows.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import accumulate
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from smgproxy.core.errors import BadBody
 
 MAX_DEPTH = 127
+PREFIX = "Failed to parse the request body as JSON: "
 
 # All that tells how deep a body nests: quotes and brackets.
 _MARKS = b'"[]{}'
@@ -35,8 +36,9 @@ class Name:
 # An object's keys and the raw text of their values, repeated keys included.
 Outline = dict[Name, msgspec.Raw]
 
-_outline = msgspec.json.Decoder(Outline, dec_hook=lambda kind, text: kind(text))
-_outlines = msgspec.json.Decoder(list[Outline], dec_hook=lambda kind, text: kind(text))
+# The hook makes a Name of each key: type.__call__(Name, text) is Name(text).
+_outline = msgspec.json.Decoder(Outline, dec_hook=type.__call__)
+_outlines = msgspec.json.Decoder(list[Outline], dec_hook=type.__call__)
 
 
 def outline_of(text: bytes | msgspec.Raw) -> Outline:
@@ -54,40 +56,45 @@ def raw_of(outline: Outline, name: str) -> msgspec.Raw:
     return next(raw for key, raw in outline.items() if key.text == name)
 
 
-def refuse_malformed(body: bytes) -> None:
-    """Refuse bytes that are not UTF-8, and too deep a nesting. Raises BadBody."""
-    if not body.isascii():
-        try:
-            body.decode()
-        except UnicodeDecodeError as error:
-            raise BadBody(
-                "Failed to parse the request body as JSON: "
-                f"invalid UTF-8 at byte {error.start}"
-            ) from None
-    if _has_many_brackets(body) and depth_of(body) > MAX_DEPTH:
-        raise BadBody(
-            "Failed to parse the request body as JSON: "
-            f"nested deeper than {MAX_DEPTH} levels"
-        )
+def refuse_bad_text(body: bytes) -> None:
+    """Refuse bytes that are not UTF-8. Raises BadBody."""
+    if body.isascii():
+        return
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise BadBody(f"{PREFIX}invalid UTF-8 at byte {error.start}") from None
 
 
-def refuse_repeated(outline: Outline, modelled: Iterable[str], where: str = "") -> None:
-    """Refuse a modelled key that is given twice. Raises BadBody.
+def refuse_deep(outline: Outline, level: int, skipped: Container[str] = ()) -> None:
+    """Refuse values that nest too deeply in an object that is itself at ``level``.
 
-    Gateway and worker might each take another one of them for valid.
+    Only arrays and objects are searched, so long texts cost nothing. Raises BadBody.
+    """
+    for name, raw in outline.items():
+        if name.text not in skipped:
+            text = bytes(raw)
+            if text[:1] in (b"{", b"[") and level + depth_of(text) > MAX_DEPTH:
+                raise BadBody(f"{PREFIX}nested deeper than {MAX_DEPTH} levels")
+
+
+def refuse_repeated(
+    outline: Outline, modelled: Iterable[str], where: str = "", place: int = 0
+) -> None:
+    """Refuse a modelled key that is given twice, here or in ``where[place]``.
+
+    Gateway and worker might each take another one of them for valid. Raises BadBody.
     """
     texts = [key.text for key in outline]
     if len(set(texts)) == len(texts):
         return
     for name in modelled:
         if texts.count(name) > 1:
-            raise BadBody(
-                "Failed to parse the request body as JSON: "
-                f"duplicate field `{where}{name}`"
-            )
+            path = f"{where}[{place}].{name}" if where else name
+            raise BadBody(f"{PREFIX}duplicate field `{path}`")
 
 
-def _has_many_brackets(body: bytes) -> bool:
+def has_many_brackets(body: bytes) -> bool:
     """Whether there are more than MAX_DEPTH opening brackets; few are found fast."""
     left = MAX_DEPTH
     for bracket in (b"{", b"["):
