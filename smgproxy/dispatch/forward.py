@@ -25,6 +25,7 @@ from smgproxy.core.flow import collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.dispatch.bodymode import STREAMABLE
 from smgproxy.dispatch.charge import TailKeeper, reserve, settle
+from smgproxy.dispatch.filters import ResliceSink
 from smgproxy.dispatch.headers import headers_to_client, headers_to_worker
 from smgproxy.dispatch.keepalive import KeepAlives, LiveStream
 from smgproxy.dispatch.options import DispatchOptions
@@ -114,7 +115,9 @@ class Forwarder:
             )
             self.note_answer(worker, reply.status)
             if is_stream:
-                await self.relay(exchange, endpoint, worker, leg, reply)
+                await self.relay(
+                    exchange, endpoint, worker, leg, reply, call.is_resliced
+                )
             else:
                 whole = leg.take_all()
                 if whole is None:
@@ -225,9 +228,15 @@ class Forwarder:
         worker: Worker,
         leg: Leg,
         reply: ResponseHead,
+        is_resliced: bool = False,
     ) -> None:
-        """Pass the reply on as it comes."""
+        """Pass the reply on as it comes; ``is_resliced``: with its deltas cut anew."""
         response = exchange.response
+        sink = response
+        resliced: ResliceSink | None = None
+        if is_resliced and _is_plain_events(reply):
+            sink = resliced = ResliceSink(response, self._loop.call_later, monotonic)
+            reply.length = None
         exchange.done = self._loop.create_future()
         exchange.commit()
         headers = headers_to_client(reply, exchange, worker)
@@ -236,23 +245,25 @@ class Forwarder:
         live = LiveStream(leg, response, endpoint.is_anthropic, monotonic())
         if is_events:
             self.keepalives.watch(live)
-        tail = None if exchange.reservation is None else TailKeeper(response)
+        tail = None if exchange.reservation is None else TailKeeper(sink)
         try:
-            leg.join(tail or response)
+            leg.join(tail or sink)
             response.flush()
             await exchange.done
             if tail is not None:
                 tail.settle(exchange.reservation, reply.status)
         except UpstreamError as error:
-            self._end_broken(exchange, endpoint, leg, error, is_events)
+            self._end_broken(exchange, endpoint, leg, error, is_events, resliced)
             raise
         except asyncio.CancelledError:
             if exchange.verdict is Verdict.DRAINED:
                 stopped = UpstreamError("", "the gateway is shutting down")
-                self._end_broken(exchange, endpoint, leg, stopped, is_events)
+                self._end_broken(exchange, endpoint, leg, stopped, is_events, resliced)
             raise
         finally:
             self.keepalives.forget(live)
+            if resliced is not None:
+                resliced.close()
 
     def _end_broken(
         self,
@@ -261,6 +272,7 @@ class Forwarder:
         leg: Leg,
         error: UpstreamError,
         is_events: bool,
+        resliced: ResliceSink | None,
     ) -> None:
         """End a stream whose worker failed so that its client can tell.
 
@@ -272,6 +284,8 @@ class Forwarder:
         exchange.done = None
         tail = leg.tail
         leg.abort(error)
+        if resliced is not None:
+            resliced.finish()
         if is_events:
             event = error_event(error.cause, tail, endpoint.is_anthropic)
             exchange.response.write(event, True)
@@ -285,11 +299,12 @@ def _takes_events(reply: ResponseHead) -> bool:
     Not in a body of a set length, whose end they would push out, nor in a coded one,
     which they would break.
     """
-    return (
-        reply.is_event_stream
-        and reply.length is None
-        and reply.get(b"content-encoding") is None
-    )
+    return reply.length is None and _is_plain_events(reply)
+
+
+def _is_plain_events(reply: ResponseHead) -> bool:
+    """Whether a body is an event stream whose bytes can be read."""
+    return reply.is_event_stream and reply.get(b"content-encoding") is None
 
 
 def _error_type(error: GatewayError) -> str:
