@@ -107,7 +107,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
     "Profiling": ("--jemalloc-prof-dir",),
     "Request Handling": (
         "--storage-context-headers",
-        "--cors-allowed-origins",
     ),
     "Rate Limiting": (
         "--max-concurrent-requests",

@@ -20,6 +20,7 @@ from smgproxy import __version__
 from smgproxy.admission.budgets import Budgets
 from smgproxy.admission.tenants import Callers
 from smgproxy.api.bodies import BodyReader
+from smgproxy.api.cors import Cors
 from smgproxy.api.endpoints import INFERENCE, Routes
 from smgproxy.banner import Facts, banner
 from smgproxy.control.metrics import metrics_routes
@@ -152,6 +153,7 @@ class Gateway:
             settings.dispatch,
             loop,
             self._callers(),
+            Cors(settings.cors) if settings.cors.cors_allowed_origins else None,
         )
         self.listener = Listener(
             settings.clients, settings.heads, self.dispatcher.on_exchange

@@ -17,6 +17,7 @@ from smgproxy.admission.budget_rules import BudgetOptions, TenantRules
 from smgproxy.admission.key_options import KeyOptions
 from smgproxy.admission.keys import Keys
 from smgproxy.api.aliases import AliasOptions
+from smgproxy.api.cors import CorsOptions
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.downstream.listener import ClientTimeouts
@@ -103,6 +104,7 @@ class Settings:
     routing: RoutingOptions = RoutingOptions()
     dispatch: DispatchOptions = DispatchOptions()
     aliases: AliasOptions = AliasOptions()
+    cors: CorsOptions = CorsOptions()
     fleet: FleetOptions = FleetOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
@@ -154,6 +156,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "routing": RoutingOptions,
     "dispatch": DispatchOptions,
     "aliases": AliasOptions,
+    "cors": CorsOptions,
     "telemetry": TelemetryOptions,
     "clients": ClientTimeouts,
     "heads": HeadLimits,
