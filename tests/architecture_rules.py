@@ -50,7 +50,7 @@ TOP: dict[str, set[str]] = {
     "drain": {"core", "dispatch", "downstream"},
     "probes": {"api", "wire", "dispatch", "downstream"},
     "gateway": {*ROOMS, "settings", "server_options", "banner", "drain", "probes"},
-    "cli": {"settings", "gateway", "arguments", "usage"},
+    "cli": {"api", "settings", "gateway", "arguments", "usage"},
     "__main__": {"cli"},
 }
 ARROWS = ROOMS | TOP

@@ -1,5 +1,6 @@
 """The command line as a person meets it: what is printed, and the exit status."""
 
+import json
 import os
 import subprocess
 import sys
@@ -366,10 +367,14 @@ def test_help_names_every_command(capsys: Capture, word: str) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "smg: a command is missing; available: launch, flags (see smg --help)\n"),
+        (
+            [],
+            "smg: a command is missing; available: launch, flags, openapi "
+            "(see smg --help)\n",
+        ),
         (
             ["lunch"],
-            "smg: unknown command 'lunch'; available: launch, flags "
+            "smg: unknown command 'lunch'; available: launch, flags, openapi "
             "(see smg --help)\n",
         ),
         (["flags", "x"], "smg flags: takes --markdown and nothing else\n"),
@@ -397,3 +402,11 @@ def test_reader_that_leaves_early_is_no_failure() -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_openapi_prints_the_description(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["openapi"]) == 0
+    described = json.loads(capsys.readouterr().out)
+    assert "/v1/chat/completions" in described["paths"]
+    assert main(["openapi", "x"]) == 2
+    assert "smg openapi: takes no arguments" in capsys.readouterr().err

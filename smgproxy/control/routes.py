@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from smgproxy.api.endpoints import Routes
+from smgproxy.control.description import show_description
 from smgproxy.control.engines import Engines
 from smgproxy.control.health import Probes
 from smgproxy.control.loads import Loads
@@ -27,6 +28,7 @@ def add_control_routes(
     models = Models(fleet.registry)
     routes.add("GET", "/v1/models", models.list, Access.PUBLIC)
     routes.add("GET", "/v1/models/{model}", models.show, Access.PUBLIC)
+    routes.add("GET", "/openapi.json", show_description, Access.PUBLIC)
 
     workers = Workers(fleet)
     routes.add("POST", "/workers", workers.add)

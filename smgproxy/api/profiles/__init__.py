@@ -43,23 +43,23 @@ def select(model: str) -> Profile:
 
 
 def _select(model: str) -> Profile:
-    found = [pair for each in model.lower().split("/") for pair in _marks(each)]
+    found = [one for each in model.lower().split("/") for one in _marks(each)]
     if not found:
         return BASELINE
-    family = found[0][1].family
-    return max((one for one in found if one[1].family == family), key=_length)[1]
+    family = found[0].family
+    return max((one for one in found if one.family == family), key=_rank)
 
 
-def _marks(segment: str) -> list[tuple[str, Profile]]:
+def _marks(segment: str) -> list[Profile]:
     return [
-        (marker, profile)
+        profile
         for marker, profile in _MARKERS
         if (segment == marker if profile.is_exact else segment.startswith(marker))
     ]
 
 
-def _length(pair: tuple[str, Profile]) -> int:
-    return len(pair[0])
+def _rank(profile: Profile) -> int:
+    return profile.rank
 
 
 _remembered = lru_cache(_REMEMBERED)(_select)

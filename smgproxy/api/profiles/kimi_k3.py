@@ -48,6 +48,7 @@ def check_effort(request: ChatRequest) -> None:
 KIMI_K3 = dataclasses.replace(
     KIMI,
     name="kimi_k3",
+    rank=1,
     markers=("kimi-k3", "kimi_k3"),
     rules=(*KIMI.rules, check_sampling, refuse_adaptive, check_effort),
     defaults={

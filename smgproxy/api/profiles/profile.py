@@ -25,8 +25,8 @@ def declares_none(request: ChatRequest) -> tuple[str, ...]:
 class Profile:
     """One vendor's rules for chat completions (seed: Provider Profiles).
 
-    ``family``: a vendor's; of several profiles of one family the most special one that
-    any segment of the name marks is chosen.
+    ``family``: a vendor's; of its profiles that the segments of a name mark, the one
+    of the highest ``rank`` is chosen.
     ``markers``: what a segment of the model's name begins with, in lower case, or is
     (``is_exact``). ``rules`` raise InvalidField. ``defaults`` are the JSON texts of
     fields that the client left out. ``rewrites`` note the edits of the body.
@@ -34,6 +34,7 @@ class Profile:
 
     name: str
     family: str = ""
+    rank: int = 0
     markers: tuple[str, ...] = ()
     is_exact: bool = False
     rules: tuple[Rule, ...] = ()

@@ -88,12 +88,14 @@ ZAI = Profile(
 GLM = dataclasses.replace(
     ZAI,
     name="glm",
+    rank=1,
     markers=("glm-5", "glm5", "glm_5", "glm-4.6", "glm4.6", "glm-4.7", "glm4.7"),
     defaults={"temperature": b"1.0", "top_p": b"0.95"},
 )
 GLM53 = dataclasses.replace(
     GLM,
     name="glm-5.3",
+    rank=2,
     markers=("glm-5.3", "glm5.3", "glm_5.3", "glm-5-3", "glm5-3"),
     rules=(
         *ZAI.rules,
