@@ -22,7 +22,7 @@ class Filter(Sink):
         self._inner = inner
 
     @property
-    def source(self) -> Source | None:  # type: ignore[override]
+    def source(self) -> Source | None:
         """The source that the sink behind holds when it is full."""
         return self._inner.source
 

@@ -16,7 +16,9 @@ ENDPOINTS = {endpoint.name: endpoint for endpoint in INFERENCE}
 MESSAGES = [{"role": "user", "content": "hi"}]
 
 
-def read(body: bytes, name: str = "chat", aliases: dict[str, str] | None = None) -> Call:
+def read(
+    body: bytes, name: str = "chat", aliases: dict[str, str] | None = None
+) -> Call:
     """What a body asks for."""
     endpoint = ENDPOINTS[name]
     headers = [(b"content-type", b"application/json")]

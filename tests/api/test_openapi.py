@@ -23,7 +23,9 @@ def _references(value: Any) -> set[str]:
 
 def test_it_is_json_and_every_reference_leads_somewhere() -> None:
     found = _references(json.loads(json.dumps(DOCUMENT)))
-    assert {name.removeprefix("#/components/schemas/") for name in found} <= set(SCHEMAS)
+    assert {name.removeprefix("#/components/schemas/") for name in found} <= set(
+        SCHEMAS
+    )
 
 
 def test_every_inference_route_is_described() -> None:

@@ -45,7 +45,9 @@ def texts(answer: Answer) -> list[str]:
     lines = answer.body.decode().split("\n\n")
     events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
     return [
-        event["choices"][0]["delta"]["content"] for event in events if "choices" in event
+        event["choices"][0]["delta"]["content"]
+        for event in events
+        if "choices" in event
     ]
 
 

@@ -91,7 +91,9 @@ def test_every_untouched_field_keeps_its_raw_text(chat: tuple[str, set[str]]) ->
     before, after = _fields(sent), _fields(received)
     names = [name for name in before if name not in touched]
     assert [name for name in after if name not in touched] == names
-    assert {name: after[name] for name in names} == {name: before[name] for name in names}
+    assert {name: after[name] for name in names} == {
+        name: before[name] for name in names
+    }
 
 
 def _fields(body: bytes) -> dict[str, bytes]:

@@ -55,7 +55,7 @@ def values_of(schema: dict[str, Any]) -> Any:
     if kind == "number":
         return st.floats(schema.get("minimum", -9), schema.get("maximum", 9))
     simple = {"string": TEXTS, "boolean": st.booleans(), "null": st.none()}
-    return simple.get(kind, JUNK)
+    return simple.get(str(kind), JUNK)
 
 
 def objects_of(schema: dict[str, Any]) -> Any:

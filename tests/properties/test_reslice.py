@@ -67,7 +67,7 @@ def texts_of(stream: bytes) -> dict[Any, str]:
 
     lines = stream.replace(b"\r", b"\n").decode().split("\n")
     for line in lines:
-        if line.startswith("data: {\"") and line.endswith("}"):
+        if line.startswith('data: {"') and line.endswith("}"):
             for choice in json.loads(line[6:]).get("choices", ()):
                 for name, value in choice["delta"].items():
                     if name == "tool_calls":

@@ -57,7 +57,9 @@ def test_a_large_delta_is_cut_and_no_cut_leaves_a_crumb(
 
 def test_a_slice_has_the_envelope_of_the_newest_event_in_compact_form() -> None:
     reslicer = Reslicer()
-    out = reslicer.feed(event({"content": "é" * 79}) + event({"content": "!"}, id="c2"), 0)
+    out = reslicer.feed(
+        event({"content": "é" * 79}) + event({"content": "!"}, id="c2"), 0
+    )
     expected = {**HEAD, "id": "c2"}
     expected["choices"] = [
         {"index": 0, "delta": {"content": "é" * 79 + "!"}, "finish_reason": None}
