@@ -7,14 +7,6 @@ its entry, and a vector that holds without it must not stand here.
 from __future__ import annotations
 
 WAITING_FOR: dict[str, tuple[str, ...]] = {
-    "API keys": (
-        *("err-401-no-key", "err-401-wrong-key", "err-401-right-key"),
-        *("err-401-basic", "err-401-no-scheme", "err-401-before-parse"),
-        *("err-401-models-public", "err-401-health-public"),
-        *("err-401-workers-admin", "err-401-wrong-method"),
-        *("err-tenant-no-key", "err-tenant-admin"),
-        *("err-tenant-and-shared-tenant", "err-tenant-and-shared-admin-shared"),
-    ),
     "admission control": (
         *("err-429-admission", "err-503-admission-timeout"),
         *("err-429-admission-bad-json", "err-admission-models-bypass"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 from smgproxy.arguments import read_arguments
 from smgproxy.fleet.worker import WorkerState
-from smgproxy.settings import declared_flags
+from smgproxy.settings import declared_flags, make_settings
 from tests.e2e.stage import Stage, eventually, play
 from tests.fakes.client import Answer
 from tests.fakes.worker import Connection, Received, say_ok
@@ -43,9 +44,13 @@ class Case:
 
     def run(self) -> Answer:
         """Play the vector; the gateway's answer, with ``received`` filled."""
-        rooms: dict[str, Any] = {}
-        for one, value in read_arguments(self.vector["args"], declared_flags()).items():
-            rooms.setdefault(one.room, {})[one.field] = value
+        given = read_arguments(self.vector["args"], declared_flags())
+        made = make_settings(given)
+        rooms = {
+            field.name: getattr(made, field.name)
+            for field in dataclasses.fields(made)
+            if field.name not in ("server", "telemetry")  # the stage has its own
+        }
         models = self.setup.get("models", ["m"])
         play(self._scene, *[self._script] * max(len(models), 1), **rooms)
         assert self.answer is not None
