@@ -1,6 +1,5 @@
 """The command line as a person meets it: what is printed, and the exit status."""
 
-import json
 import os
 import subprocess
 import sys
@@ -21,6 +20,7 @@ CONTRACT_FLAGS = (ROOT / "tests" / "contract_flags.txt").read_text().split()
 DECLARED = {name for one in declared_flags() for name in one.spellings}
 UNSUPPORTED = {name for names in UNSUPPORTED_FLAGS.values() for name in names}
 
+COMMANDS = "available: launch, flags, openapi (see smg --help)"
 Capture = pytest.CaptureFixture[str]
 
 
@@ -367,16 +367,8 @@ def test_help_names_every_command(capsys: Capture, word: str) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (
-            [],
-            "smg: a command is missing; available: launch, flags, openapi "
-            "(see smg --help)\n",
-        ),
-        (
-            ["lunch"],
-            "smg: unknown command 'lunch'; available: launch, flags, openapi "
-            "(see smg --help)\n",
-        ),
+        ([], f"smg: a command is missing; {COMMANDS}\n"),
+        (["lunch"], f"smg: unknown command 'lunch'; {COMMANDS}\n"),
         (["flags", "x"], "smg flags: takes --markdown and nothing else\n"),
     ],
 )
@@ -402,11 +394,3 @@ def test_reader_that_leaves_early_is_no_failure() -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_openapi_prints_the_description(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["openapi"]) == 0
-    described = json.loads(capsys.readouterr().out)
-    assert "/v1/chat/completions" in described["paths"]
-    assert main(["openapi", "x"]) == 2
-    assert "smg openapi: takes no arguments" in capsys.readouterr().err

@@ -18,7 +18,8 @@ class Call:
     """What a request asks of a worker.
 
     ``body`` is the very object the client's bytes came in unless a rule changed them.
-    ``model`` is the canonical name; ``request`` the body as it was read;
+    ``model`` is the canonical name; ``request`` the body as it was read, None once it
+    was let go;
     ``is_resliced`` whether the deltas of an event stream are cut anew.
     """
 
@@ -35,7 +36,7 @@ class Call:
         self.model = model
         self.is_stream = is_stream
         self.body = body
-        self.request = request
+        self.request: Body | None = request
         self.is_resliced = is_resliced
 
 

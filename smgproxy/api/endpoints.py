@@ -17,8 +17,8 @@ from smgproxy.api import (
     responses,
 )
 from smgproxy.api.replies import Reply
-from smgproxy.core.access import Access
 from smgproxy.api.schema import Schema
+from smgproxy.core.access import Access
 from smgproxy.core.errors import MethodNotAllowed, UnknownUrl
 from smgproxy.core.message import RequestHead
 

@@ -158,6 +158,7 @@ class Forwarder:
         if self._options.retries_enabled or size < ONE_SHOT_BYTES:
             return False
         call.body = b""
+        call.request = None  # parts of it are views of the body
         self._stats.released_early_bytes += size
         return True
 
@@ -232,11 +233,11 @@ class Forwarder:
     ) -> None:
         """Pass the reply on as it comes; ``is_resliced``: with its deltas cut anew."""
         response = exchange.response
-        sink = response
         resliced: ResliceSink | None = None
         if is_resliced and _is_plain_events(reply):
-            sink = resliced = ResliceSink(response, self._loop.call_later, monotonic)
+            resliced = ResliceSink(response, self._loop.call_later, monotonic)
             reply.length = None
+        sink = resliced or response
         exchange.done = self._loop.create_future()
         exchange.commit()
         headers = headers_to_client(reply, exchange, worker)
