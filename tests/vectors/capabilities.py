@@ -14,15 +14,9 @@ WAITING_FOR: dict[str, tuple[str, ...]] = {
     "retries": (
         *("err-502-worker-response-too-large", "err-worker-502"),
         *("err-worker-503-retry-after", "err-worker-closes"),
-        *("err-worker-closes-no-retry", "err-stream-503"),
+        "err-stream-503",
     ),
     "the circuit breaker": ("err-503-breaker-open",),
-    "bodies streamed unparsed": (
-        *("err-413-streamed-over", "err-unparsed-spacing"),
-        *("err-unparsed-invalid-json", "err-unparsed-out-of-range"),
-        *("err-unparsed-unserved-model", "err-unparsed-no-content-type"),
-        *("err-unparsed-chunked-buffers", "err-unparsed-routing-hint-header"),
-    ),
     "decisions": (
         *("dec-vllm", "dec-sglang-path", "dec-sglang-unknown-field"),
         *("dec-question-type", "dec-unserved"),
