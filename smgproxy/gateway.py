@@ -18,6 +18,7 @@ import uvloop
 
 from smgproxy import __version__
 from smgproxy.admission.budgets import Budgets
+from smgproxy.admission.classes import CLASS_NAMES
 from smgproxy.admission.tenants import Callers
 from smgproxy.api.endpoints import INFERENCE, Routes
 from smgproxy.banner import Facts, banner
@@ -26,6 +27,7 @@ from smgproxy.control.routes import add_control_routes, probe_routes
 from smgproxy.core.access import Access
 from smgproxy.core.clock import Sweeper, monotonic
 from smgproxy.dispatch.account import Account
+from smgproxy.dispatch.admit import open_gate
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
@@ -48,6 +50,7 @@ from smgproxy.telemetry.output import Outputs
 from smgproxy.telemetry.requestlog import RequestLog
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
+    Histogram,
     HttpStats,
     LoopStats,
     RouterStats,
@@ -112,6 +115,8 @@ class Gateway:
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
         self.loop_stats = LoopStats(LOOP_TICK_SECS)
+        # Seconds in the scheduler's queues, by class.
+        self._waits = [Histogram(bounds) for _ in CLASS_NAMES]
         self._log_outputs = _opened(telemetry)
         self.request_log = RequestLog(
             telemetry.log_level, telemetry.log_json, self._log_outputs
@@ -162,6 +167,11 @@ class Gateway:
         self._undo_logs = set_up_logs(settings.telemetry, self._log_outputs)
         for notice in settings.notices:
             _log.warning("%s", notice)
+        # Only now, as it may have something to log.
+        self.dispatcher.gate = open_gate(
+            *(settings.limiter, settings.scheduler),
+            *(self.registry, self._waits, self._loop),
+        )
         clients, metrics = self._sockets()
         urls = settings.server.worker_urls
         if settings.simulated is not None:
@@ -227,6 +237,8 @@ class Gateway:
         for sweeper in self._sweepers:
             sweeper.close()
         self.fleet.close()
+        if self.dispatcher.gate is not None:
+            self.dispatcher.gate.close()
         self.listener.close()
         self._metrics.close()
         self.upstream.close()
@@ -256,8 +268,11 @@ class Gateway:
     def _callers(self) -> Callers | None:
         """Who identifies callers; None when no key and no tenant is asked for."""
         settings = self._settings
+        needs_tenants = (
+            self.budgets is not None or settings.scheduler.priority_scheduler_enabled
+        )
         if settings.keys is None and settings.tenant_header is None:
-            if self.budgets is None:
+            if not needs_tenants:
                 return None
         return Callers(settings.keys, settings.tenant_header)
 
@@ -319,6 +334,7 @@ class Gateway:
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
+            lambda: gate.families() if (gate := self.dispatcher.gate) else (),
         )
         return Exposition(sources, __version__)
 

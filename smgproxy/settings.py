@@ -16,6 +16,7 @@ from typing import Any
 from smgproxy.admission.budget_rules import BudgetOptions, TenantRules
 from smgproxy.admission.key_options import KeyOptions
 from smgproxy.admission.keys import Keys
+from smgproxy.admission.options import LimiterOptions, SchedulerOptions
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.downstream.listener import ClientTimeouts
@@ -100,6 +101,8 @@ class Settings:
     routing: RoutingOptions = RoutingOptions()
     dispatch: DispatchOptions = DispatchOptions()
     fleet: FleetOptions = FleetOptions()
+    limiter: LimiterOptions = LimiterOptions()
+    scheduler: SchedulerOptions = SchedulerOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
     tenant_header: str | None = None  # the header that is trusted to name the tenant
@@ -153,6 +156,8 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "clients": ClientTimeouts,
     "heads": HeadLimits,
     "fleet": FleetOptions,
+    "limiter": LimiterOptions,
+    "scheduler": SchedulerOptions,
     "callers": KeyOptions,
     "tenant_rules": BudgetOptions,
 }

@@ -19,11 +19,12 @@ from smgproxy.core.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from smgproxy.core.exchange import Exchange, Verdict
-from smgproxy.core.flow import collect
+from smgproxy.core.exchange import Exchange, Phase, Verdict
+from smgproxy.core.flow import Sink, collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.dispatch.charge import TailKeeper, reserve, settle
 from smgproxy.dispatch.headers import headers_to_client, headers_to_worker
+from smgproxy.dispatch.held_head import HeldHead
 from smgproxy.dispatch.keepalive import KeepAlives, LiveStream
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.fleet.worker import Worker
@@ -188,9 +189,12 @@ class Forwarder:
         reply: ResponseHead,
     ) -> None:
         """Pass the reply on as it comes."""
-        response = exchange.response
+        response: Sink = exchange.response
         exchange.done = self._loop.create_future()
-        exchange.commit()
+        if exchange.ticket is not None and exchange.ticket.holds_head:
+            response = HeldHead(exchange)  # commits with the first byte
+        else:
+            exchange.commit()
         headers = headers_to_client(reply, exchange, worker)
         response.start(ResponseHead(reply.status, headers, reply.length))
         is_events = _takes_events(reply)
@@ -227,8 +231,10 @@ class Forwarder:
 
         An event stream gets the contract's error event and a clean end, because SDKs
         show that and only raise on a dropped connection. What cannot take the event
-        is cut.
+        is cut. While nothing has left there can still be an ordinary answer.
         """
+        if exchange.phase != Phase.COMMITTED:
+            return
         exchange.error_code = "stream_error"
         exchange.done = None
         tail = leg.tail

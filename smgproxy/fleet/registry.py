@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from smgproxy.fleet.worker import Worker, WorkerState
 
 # The model name under which a worker without identity is registered; a request that
@@ -14,16 +16,18 @@ class Registry:
 
     ``candidates`` is asked for each attempt, by clients of any manners, so all its
     answers are made at once, for the names that workers serve, and kept until a worker
-    comes, goes or changes state; ``version`` grows with each such change.
+    comes, goes or changes state; ``version`` grows with each such change, and
+    ``on_change`` is called.
     """
 
-    __slots__ = ("_workers", "_ready", "version")
+    __slots__ = ("_workers", "_ready", "version", "on_change")
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}  # by id; dict order = registration order
         # Served names and who is ready for each; None = to be made again.
         self._ready: dict[str, tuple[Worker, ...]] | None = None
         self.version = 0
+        self.on_change: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -66,7 +70,7 @@ class Registry:
             self._changed()
 
     def changed(self) -> None:
-        """A worker's models changed."""
+        """A worker's models or labels changed."""
         self._changed()
 
     def ready(self) -> tuple[Worker, ...]:
@@ -104,3 +108,5 @@ class Registry:
     def _changed(self) -> None:
         self._ready = None
         self.version += 1
+        if self.on_change is not None:
+            self.on_change()
