@@ -169,8 +169,11 @@ class Gateway:
             _log.warning("%s", notice)
         # Only now, as it may have something to log.
         self.dispatcher.gate = open_gate(
-            *(settings.limiter, settings.scheduler),
-            *(self.registry, self._waits, self._loop),
+            settings.limiter,
+            settings.scheduler,
+            self.registry,
+            self._waits,
+            self._loop,
         )
         clients, metrics = self._sockets()
         urls = settings.server.worker_urls
