@@ -95,27 +95,30 @@ class Waiting:
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
-        self.running = 0
         self.most = 0
         self.cut = 0  # requests that the gateway gave up
         self._turns: deque[asyncio.Future[bytes]] = deque()
+
+    @property
+    def running(self) -> int:
+        """Requests that it has yet to answer."""
+        return len(self._turns)
 
     async def script(self, connection: Connection, request: Received) -> None:
         """Wait for ``go``, or for the gateway to leave."""
         self.bodies.append(request.body)
         turn: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._turns.append(turn)
-        self.running += 1
         self.most = max(self.most, self.running)
         gone = asyncio.ensure_future(connection.until_gone())
         await asyncio.wait({turn, gone}, return_when=asyncio.FIRST_COMPLETED)
-        self.running -= 1
         if gone.done():
             self.cut += 1
             if turn in self._turns:
                 self._turns.remove(turn)
             return
         gone.cancel()
+        await asyncio.wait({gone})
         await connection.send(turn.result())
 
     def go(self, answer: bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok") -> None:
