@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from smgproxy.admission.budget_rules import BudgetOptions, TenantRules
+from smgproxy.admission.budget_options import BudgetOptions
+from smgproxy.admission.budget_rules import TenantRules
 from smgproxy.admission.key_options import KeyOptions
 from smgproxy.admission.keys import Keys
 from smgproxy.admission.options import LimiterOptions, SchedulerOptions

@@ -6,8 +6,12 @@ import asyncio
 from collections import deque
 from typing import Any, Protocol
 
+import ujson
+
+from smgproxy.admission.classes import SchedulerConfig
 from smgproxy.admission.limiter import Limiter
 from smgproxy.admission.scheduler import Scheduler
+from tests.admission.asking import limits
 from tests.e2e.asking import error_of
 from tests.e2e.stage import Stage, eventually
 from tests.fakes.client import CHAT, Answer, Client, post
@@ -111,7 +115,8 @@ class Waiting:
         self._turns.append(turn)
         self.most = max(self.most, self.running)
         gone = asyncio.ensure_future(connection.until_gone())
-        await asyncio.wait({turn, gone}, return_when=asyncio.FIRST_COMPLETED)
+        both: set[asyncio.Future[Any]] = {turn, gone}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if gone.done():
             self.cut += 1
             if turn in self._turns:
@@ -121,7 +126,9 @@ class Waiting:
         await asyncio.wait({gone})
         await connection.send(turn.result())
 
-    def go(self, answer: bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok") -> None:
+    def go(
+        self, answer: bytes = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+    ) -> None:
         """Answer the request that has waited longest."""
         self._turns.popleft().set_result(answer)
 
@@ -178,3 +185,45 @@ def check_shed(
         "message": message,
         "param": None,
     }
+
+
+def limits_of(capacity: int = 1, size: int = 10, timeout: int = 60) -> dict[str, int]:
+    """The limiter's room."""
+    return {
+        "max_concurrent_requests": capacity,
+        "queue_size": size,
+        "queue_timeout_secs": timeout,
+    }
+
+
+def classes(**changes: Any) -> dict[str, Any]:
+    """The scheduler's room: the two upper classes preempt, and queues are short."""
+    low, high = limits(queue_size=2, **changes), limits(queue_size=2, can_preempt=True)
+    config = SchedulerConfig((low, low, high, high))
+    return {
+        "priority_scheduler_enabled": True,
+        "priority_scheduler_config": config,
+        "priority_scheduler_default_max_class": "system",
+    }
+
+
+def slots(stage: Stage, count: int) -> None:
+    """The worker says how many requests it runs at once."""
+    [record] = stage.records
+    record.labels = {"max_running_requests": str(count)}
+    stage.gateway.registry.changed()
+    assert scheduler(stage).capacity == count
+
+
+async def finish(worker: Waiting, *calls: Call) -> None:
+    """Answer them one after the other."""
+    for one in calls:
+        await eventually(lambda: worker.running)
+        worker.go()
+        assert (await one.answer()).status == 200
+        one.close()
+
+
+def named(name: str) -> bytes:
+    """A chat body that a worker can tell from others."""
+    return ujson.dumps({"model": "m", "messages": [], "user": name}).encode()
