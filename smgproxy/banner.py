@@ -26,6 +26,8 @@ class Facts:
     # Where clients are served when that is not --host and --port: the addresses
     # of sockets that were handed over.
     api_urls: tuple[str, ...] = ()
+    # False, too, when the scheduler was asked for and the limit took its place.
+    has_scheduler: bool = False
 
 
 def banner(settings: Settings, facts: Facts, *, is_coloured: bool = False) -> str:
@@ -35,6 +37,7 @@ def banner(settings: Settings, facts: Facts, *, is_coloured: bool = False) -> st
         *_places(settings, facts),
         *_workers(settings, facts),
         _row("policy", settings.routing.policy),
+        *_limits(settings, facts),
         *(_painted(one, _YELLOW, is_coloured) for one in _posture(settings, facts)),
         *_example(settings, facts),
     ]
@@ -49,8 +52,13 @@ def _row(title: str, text: str) -> str:
     return f"  {title:<9}{text}"
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _url(host: str, port: int, scheme: str = "http") -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{shown}:{port}"
+
+
+def _scheme(settings: Settings) -> str:
+    return "https" if settings.tls.serves_https else "http"
 
 
 def _is_loopback(host: str) -> bool:
@@ -64,7 +72,8 @@ def _metrics_host(settings: Settings) -> str:
 
 
 def _api_urls(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    return facts.api_urls or (_url(settings.server.host, settings.server.port),)
+    own = _url(settings.server.host, settings.server.port, _scheme(settings))
+    return facts.api_urls or (own,)
 
 
 def _places(settings: Settings, facts: Facts) -> Iterator[str]:
@@ -88,6 +97,19 @@ def _workers(settings: Settings, facts: Facts) -> Iterator[str]:
         yield _row("", f"and {more} more (GET /workers lists them)")
 
 
+def _limits(settings: Settings, facts: Facts) -> Iterator[str]:
+    """Who runs and who waits, where that is limited."""
+    limits = settings.limiter
+    if facts.has_scheduler:
+        yield _row("limits", "priority scheduler")
+    elif limits.max_concurrent_requests > 0:
+        text = f"{limits.max_concurrent_requests} requests at once"
+        if limits.queue_size:
+            wait = f"{limits.queue_timeout_secs} s"
+            text += f", {limits.queue_size} more wait for up to {wait}"
+        yield _row("limits", text)
+
+
 def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
     """Who may do what."""
     keys = settings.keys
@@ -100,6 +122,8 @@ def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
     asked = f"keys are asked for: {keyed}" if keyed else "no credentials are asked for"
     yield f"  SECURITY POSTURE: {asked}. Open to whoever reaches the ports:"
     yield "    " + ", ".join(name for name, is_open in planes.items() if is_open)
+    if settings.tls.demands_client_certificates:
+        yield "    Both planes: to clients with a certificate of --tls-client-ca-paths."
     hosts = {"--prometheus-host": _metrics_host(settings)}
     if any(list(planes.values())[:2]):
         hosts = {"--host": settings.server.host, **hosts}
@@ -108,16 +132,23 @@ def _posture(settings: Settings, facts: Facts) -> Iterator[str]:
         return
     yield "    Put a firewall in front, or keep them to this machine:"
     yield "    " + " ".join(f"{flag} 127.0.0.1" for flag in hosts)
+    remedies = []
     if keys is None:
-        yield "    A key for both planes: --api-key-file FILE"
+        remedies.append("A key for both planes: --api-key-file FILE")
+    if not settings.tls.serves_https:
+        remedies.append("HTTPS: --tls-cert-path FILE --tls-key-path FILE")
+    if remedies:
+        yield "    " + ". ".join(remedies)
 
 
 def _example(settings: Settings, facts: Facts) -> Iterator[str]:
     """Two commands to copy, which work: there is a worker, and its model is known."""
     if settings.simulated is None or not facts.simulated_urls:
         return
+    if settings.tls.demands_client_certificates:
+        return  # whose files are not known here
     host = settings.server.host
-    own = _url(_UNSPECIFIED.get(host, host), settings.server.port)
+    own = _url(_UNSPECIFIED.get(host, host), settings.server.port, _scheme(settings))
     url = f"{facts.api_urls[0] if facts.api_urls else own}/v1/chat/completions"
     chat = {
         "model": settings.simulated.model,
@@ -126,7 +157,9 @@ def _example(settings: Settings, facts: Facts) -> Iterator[str]:
     is_keyed = settings.keys is not None and not settings.keys.is_serving_open
     key = ' -H "authorization: Bearer $KEY"' if is_keyed else ""
     yield "  Try it, whole and as a stream:"
-    for command, body in (("curl", chat), ("curl -N", {**chat, "stream": True})):
+    # On this machine it is known who answers, whatever name the certificate has.
+    curl = "curl -k" if settings.tls.serves_https else "curl"
+    for command, body in ((curl, chat), (f"{curl} -N", {**chat, "stream": True})):
         text = shlex.quote(ujson.dumps(body, escape_forward_slashes=False))
         yield f"    {command} {url} -H 'content-type: application/json'{key} \\"
         yield f"      -d {text}"

@@ -68,7 +68,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--max-idle-secs",
         "--sticky-key-idle-secs",
         "--assignment-mode",
-        "--max-buffered-request-bytes",
         "--pd-admission-wait-secs",
         "--dp-aware",
         "--routing-key-override",
@@ -118,7 +117,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--retry-max-backoff-ms",
         "--retry-backoff-multiplier",
         "--retry-jitter-factor",
-        "--disable-retries",
     ),
     "Circuit Breaker": (
         "--cb-failure-threshold",
@@ -177,13 +175,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--redis-pool-max",
         "--redis-retention-days",
         "--redis-op-timeout-secs",
-    ),
-    "TLS/mTLS Security": (
-        "--client-cert-path",
-        "--client-key-path",
-        "--ca-cert-paths",
-        "--tls-cert-path",
-        "--tls-key-path",
     ),
     "Tracing (OpenTelemetry)": (
         "--enable-trace",

@@ -9,7 +9,6 @@ import asyncio
 import gc
 import logging
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine, MutableMapping
 from typing import Any
@@ -31,22 +30,20 @@ from smgproxy.dispatch.admit import open_gate
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
-from smgproxy.downstream.listener import Listener, bind
+from smgproxy.downstream.listener import Listener
 from smgproxy.drain import Drain, DrainTimes
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
+from smgproxy.places import StartError, address_of, bound, log_outputs, sockets
 from smgproxy.probes import ProbeThread
 from smgproxy.routing.router import Router
-from smgproxy.server_options import shown
 from smgproxy.settings import Settings
 from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
 from smgproxy.system.limits import raise_open_files_limit
 from smgproxy.system.notify import Notifier, watchdog_interval_secs
 from smgproxy.system.sockets import PassedSocketError, listen_fds
-from smgproxy.telemetry.logs import open_outputs, set_up_logs
+from smgproxy.telemetry.logs import set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
-from smgproxy.telemetry.options import TelemetryOptions
-from smgproxy.telemetry.output import Outputs
 from smgproxy.telemetry.requestlog import RequestLog
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
@@ -55,18 +52,19 @@ from smgproxy.telemetry.stats import (
     LoopStats,
     RouterStats,
 )
+from smgproxy.tls.certificates import TlsFileError
+from smgproxy.tls.live import LiveCredentials
 from smgproxy.upstream.pool import Upstream
 
 _log = logging.getLogger("smgproxy.gateway")
 KEEPALIVE_SWEEP_SECS = 0.25
 LOG_FLUSH_SECS = 0.5
 LOOP_TICK_SECS = 0.1
-# The name of the socket that systemd may pass for metrics; any other is for clients.
-METRICS_SOCKET = "metrics"
+# What clients may choose in their TLS handshake, the best one first.
+ALPN = ("h2", "http/1.1")
 
 
-class StartError(Exception):
-    """The gateway cannot start; the text is one line that names the remedy."""
+_START_ERRORS = (StartError, PassedSocketError, SimulatedWorkersError, TlsFileError)
 
 
 def run(settings: Settings, environ: MutableMapping[str, str]) -> int:
@@ -78,7 +76,7 @@ def run(settings: Settings, environ: MutableMapping[str, str]) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             return runner.run(_serve(settings, environ))
-        except (StartError, PassedSocketError, SimulatedWorkersError) as error:
+        except _START_ERRORS as error:
             print(f"smg launch: {error}", file=sys.stderr)
             return 1
 
@@ -110,14 +108,15 @@ class Gateway:
         self._stopped: asyncio.Future[int] = loop.create_future()
 
         self.registry = Registry()
-        self.upstream = Upstream(loop)
+        self._tls = LiveCredentials(settings.tls, ALPN)
+        self.upstream = Upstream(loop, self._tls.worker)
         telemetry = settings.telemetry
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
         self.loop_stats = LoopStats(LOOP_TICK_SECS)
         # Seconds in the scheduler's queues, by class.
         self._waits = [Histogram(bounds) for _ in CLASS_NAMES]
-        self._log_outputs = _opened(telemetry)
+        self._log_outputs = log_outputs(telemetry)
         self.request_log = RequestLog(
             telemetry.log_level, telemetry.log_json, self._log_outputs
         )
@@ -175,7 +174,9 @@ class Gateway:
             self._waits,
             self._loop,
         )
-        clients, metrics = self._sockets()
+        for warning in self._tls.load():
+            _log.warning("%s", warning)
+        clients, metrics = sockets(settings, self._passed)
         urls = settings.server.worker_urls
         if settings.simulated is not None:
             self._simulated = SimulatedWorkers(settings.simulated)
@@ -184,14 +185,20 @@ class Gateway:
         else:
             simulated = ()
         await self._metrics.start([metrics])
-        await self.listener.start(clients)
+        await self.listener.start(
+            clients, self._tls.server, settings.tls.tls_handshake_timeout_secs
+        )
         keys = settings.keys
         shown = None if keys is None or not keys.for_workers else keys.for_workers.text
         self.fleet.start(urls, shown)
         self._start_sweepers()
         self._start_probes()
-        passed = tuple(_address(sock) for sock in clients) if self._passed else ()
-        text = banner(settings, Facts(simulated, passed), is_coloured=_is_terminal())
+        scheme = "https" if settings.tls.serves_https else "http"
+        addresses = [address_of(sock, scheme) for sock in clients]
+        passed = tuple(addresses) if self._passed else ()
+        gate = self.dispatcher.gate
+        facts = Facts(simulated, passed, gate is not None and gate.has_scheduler)
+        text = banner(settings, facts, is_coloured=_is_terminal())
         print(text, end="", flush=True)
         self._notifier.ready()
         self._notifier.status("serving")
@@ -203,7 +210,24 @@ class Gateway:
         """Run until a signal has been obeyed; the exit status."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self.stop, number)
+        self._loop.add_signal_handler(signal.SIGHUP, self.reload)
         return await self._stopped
+
+    def reload(self) -> None:
+        """Read the certificates again: for connections that begin from now on."""
+        if self._drain is not None:
+            return  # a READY=1 behind STOPPING=1 would be a lie
+        self._notifier.reloading()
+        try:
+            for warning in self._tls.load():
+                _log.warning("%s", warning)
+        except TlsFileError as error:
+            _log.error("reload failed, what is in use stays in use: %s", error)
+        else:
+            if self._tls.server is not None:
+                self.listener.use_tls(self._tls.server)
+            _log.info("reloaded: %s", self._tls.described())
+        self._notifier.ready()
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Begin to drain; called again, end at once."""
@@ -288,25 +312,10 @@ class Gateway:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _sockets(self) -> tuple[list[socket.socket], socket.socket]:
-        """Client and metrics sockets: those systemd passed, else bound here."""
-        settings = self._settings
-        clients = [one.sock for one in self._passed if one.name != METRICS_SOCKET]
-        metrics = [one.sock for one in self._passed if one.name == METRICS_SOCKET]
-        server, telemetry = settings.server, settings.telemetry
-        if not clients:
-            clients = [_bound("--port", server.host, server.port, server.reuse_port)]
-        if not metrics:
-            host = telemetry.prometheus_host or (
-                "::" if ":" in server.host else "0.0.0.0"
-            )
-            metrics = [_bound("--prometheus-port", host, telemetry.prometheus_port)]
-        return clients, metrics[0]
-
     def _start_probes(self) -> None:
         server = self._settings.server
         if server.health_check_port is not None:
-            sock = _bound("--health-check-port", server.host, server.health_check_port)
+            sock = bound("--health-check-port", server.host, server.health_check_port)
             routes = probe_routes(self.registry, self._is_draining)
             self._probes = ProbeThread(sock, routes)
             self._probes.start()
@@ -344,37 +353,6 @@ class Gateway:
     def _ages(self) -> list[float]:
         now = monotonic()
         return [now - exchange.opened_at for exchange in self.dispatcher.running]
-
-
-def _opened(telemetry: TelemetryOptions) -> Outputs:
-    """Where log lines go, or the reason why not."""
-    try:
-        return open_outputs(telemetry)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise StartError(
-            f"--log-dir: cannot write to {shown(error.filename or '')}: {why}; name a "
-            "folder that can be written, or leave the flag out for standard error only"
-        ) from None
-
-
-def _bound(flag: str, host: str, port: int, reuse_port: bool = False) -> socket.socket:
-    """A listening socket's address taken, or the reason why not."""
-    try:
-        return bind(host, port, reuse_port)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise StartError(
-            f"{flag}: cannot listen on {host}:{port}: {why}; choose another with {flag}"
-        ) from None
-
-
-def _address(sock: socket.socket) -> str:
-    name = sock.getsockname()
-    if not isinstance(name, tuple):
-        return f"unix:{name}"
-    host = f"[{name[0]}]" if ":" in name[0] else name[0]
-    return f"http://{host}:{name[1]}"
 
 
 def _is_terminal() -> bool:

@@ -11,7 +11,8 @@ from smgproxy.fleet.fields import InvalidSpec
 from smgproxy.fleet.spec import check_url
 
 _GROUP = "Worker Configuration"
-_SCHEMES_TO_COME = ("https", "grpc", "grpcs", "ipc")
+_SCHEMES = ("http", "https")
+_SCHEMES_TO_COME = ("grpc", "grpcs", "ipc")
 _SHOWN_CHARACTERS = 60
 _SPEC_PREFIX = "Invalid value for field 'worker_url': "
 
@@ -56,11 +57,11 @@ def parse_worker_url(text: str) -> str:
     """
     scheme, has_scheme, rest = text.partition("://")
     if has_scheme and scheme in _SCHEMES_TO_COME:
-        raise NotSupportedYet(f"{scheme}:// workers are", "http://")
-    if not has_scheme or scheme != "http":
+        raise NotSupportedYet(f"{scheme}:// workers are", "http://, https://")
+    if not has_scheme or scheme not in _SCHEMES:
         raise ValueError(
-            "must start with http:// in lower case, such as http://127.0.0.1:8000, "
-            f"got {_without_password(text)}"
+            "must start with http:// or https:// in lower case, such as "
+            f"http://127.0.0.1:8000, got {_without_password(text)}"
         )
     if not (text.isascii() and text.isprintable()):
         raise ValueError(f"must be printable ASCII, got {_without_password(text)}")
@@ -107,8 +108,8 @@ class ServerOptions:
         (),
         "--worker-urls",
         _GROUP,
-        "URLs of the workers to start with, as http://HOST:PORT; more can be added "
-        "while it runs, by POST /workers",
+        "URLs of the workers to start with, as http://HOST:PORT or https://HOST:PORT; "
+        "more can be added while it runs, by POST /workers",
         metavar="URL",
         is_list=True,
         parse=parse_worker_url,

@@ -26,6 +26,7 @@ from smgproxy.routing.router import RoutingOptions
 from smgproxy.server_options import ServerOptions, parse_host
 from smgproxy.simulated.options import MAX_WORKERS, SimulatedOptions
 from smgproxy.telemetry.options import TelemetryOptions
+from smgproxy.tls.options import TlsOptions
 from smgproxy.upstream.pool import UpstreamOptions
 from smgproxy.wire.http1_request import HeadLimits
 
@@ -98,6 +99,7 @@ class Settings:
     server: ServerOptions = ServerOptions()
     heads: HeadLimits = HeadLimits()
     clients: ClientTimeouts = ClientTimeouts()
+    tls: TlsOptions = TlsOptions()
     upstream: UpstreamOptions = UpstreamOptions()
     routing: RoutingOptions = RoutingOptions()
     dispatch: DispatchOptions = DispatchOptions()
@@ -161,6 +163,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "scheduler": SchedulerOptions,
     "callers": KeyOptions,
     "tenant_rules": BudgetOptions,
+    "tls": TlsOptions,
 }
 
 

@@ -196,7 +196,7 @@ def test_arguments_of_the_program_are_the_default(
         ),
         (
             ["--worker-urls", "http://a:1", "HTTP://b:1"],
-            "--worker-urls: must start with http:// in lower case, such as "
+            "--worker-urls: must start with http:// or https:// in lower case, such as "
             "http://127.0.0.1:8000, got HTTP://b:1",
         ),
         (
@@ -311,7 +311,7 @@ def test_grpc_worker_is_not_supported_yet(capsys: Capture) -> None:
     assert refused(capsys, "--worker-urls", "grpc://a:1") == (
         2,
         "--worker-urls: grpc:// workers are not supported yet by smgproxy "
-        f"{__version__}; available: http://",
+        f"{__version__}; available: http://, https://",
     )
 
 

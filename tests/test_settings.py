@@ -172,7 +172,7 @@ def test_host_that_is_no_address_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://10.0.0.1:8000", "http://engine:8000/", "http://[::1]:8000"]
+    "url", ["http://10.0.0.1:8000", "https://engine:8000/", "http://[::1]:8000"]
 )
 def test_worker_url_is_kept_as_given(url: str) -> None:
     assert parse_worker_url(url) == url
@@ -183,8 +183,8 @@ def test_worker_url_begins_with_a_scheme_in_lower_case(url: str) -> None:
     with pytest.raises(ValueError) as refused:
         parse_worker_url(url)
     assert str(refused.value) == (
-        "must start with http:// in lower case, such as http://127.0.0.1:8000, got "
-        f"{shown(url)}"
+        "must start with http:// or https:// in lower case, such as "
+        f"http://127.0.0.1:8000, got {shown(url)}"
     )
 
 
@@ -205,13 +205,13 @@ def test_worker_url_that_cannot_be_added_cannot_be_started_with(url: str) -> Non
     assert str(refused.value).startswith(f"{url} - ")
 
 
-@pytest.mark.parametrize("scheme", ["https", "grpc", "grpcs", "ipc"])
+@pytest.mark.parametrize("scheme", ["grpc", "grpcs", "ipc"])
 def test_scheme_of_the_contract_is_not_supported_yet(scheme: str) -> None:
     with pytest.raises(NotSupportedYet) as refused:
         parse_worker_url(f"{scheme}://a:1")
     text = str(refused.value)
     assert text.startswith(f"{scheme}:// workers are not supported yet by smgproxy ")
-    assert text.endswith("; available: http://")
+    assert text.endswith("; available: http://, https://")
     # When it can be added by POST /workers, it is time to support it here too.
     with pytest.raises(InvalidSpec, match="not supported yet"):
         check_url(f"{scheme}://a:1")

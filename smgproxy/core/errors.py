@@ -170,6 +170,19 @@ class NoAvailableWorkers(GatewayError):
         )
 
 
+class OverloadShed(GatewayError):
+    """Every worker of the model has too much to do, and overload is to be shed."""
+
+    status = 503
+    code = "worker_overload_protection_shed"
+
+    def __init__(self, model: str, retry_secs: int) -> None:
+        super().__init__(
+            f"All workers for model '{model}' are overloaded",
+            ((b"retry-after", b"%d" % max(retry_secs, 1)),),
+        )
+
+
 class NoWorkers(GatewayError):
     """A route that needs any worker at all found none that is ready."""
 
@@ -331,3 +344,7 @@ class UpstreamTimeout(UpstreamError):
 
     status = 504
     code = "call_upstream_timeout"
+
+
+class UploadTimeout(UpstreamTimeout):
+    """It ran out while the worker waited for its client: not the worker's fault."""

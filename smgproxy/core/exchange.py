@@ -39,8 +39,8 @@ class Exchange:
     dispatch/serve.py ``task``, ``id``, ``path``, ``tenant`` and ``has_gateway_key``;
     dispatch/admit.py ``ticket``; dispatch/charge.py ``reservation``;
     dispatch/forward.py ``worker`` and ``done``; whoever answers with an error
-    ``error_code``; ``verdict`` only the methods here, and ``phase`` too, but that
-    dispatch/admit.py tells QUEUED and ADMITTED.
+    ``error_code``; dispatch/account.py ``span``; ``verdict`` only the methods here,
+    and ``phase`` too, but that dispatch/admit.py tells QUEUED and ADMITTED.
     """
 
     __slots__ = (
@@ -63,6 +63,7 @@ class Exchange:
         "committed_at",
         "status",
         "error_code",
+        "span",
     )
 
     def __init__(
@@ -96,6 +97,7 @@ class Exchange:
         self.committed_at = 0.0
         self.status = 0
         self.error_code = ""
+        self.span: Any = None  # what the log says of it
 
     def commit(self) -> None:
         """The response begins: from here on no other answer is possible."""

@@ -76,6 +76,7 @@ class Source:
         "_is_paused",
         "_error",
         "is_ended",
+        "is_optional",
         "delivered",
         "tail",
     )
@@ -89,6 +90,8 @@ class Source:
         self._is_paused = False
         self._error: Exception | None = None
         self.is_ended = False  # the producer said so, or failed; nothing more comes
+        # Said by a consumer that can do without the rest: no deadline hurries it.
+        self.is_optional = False
         self.delivered = 0  # bytes, counted as they arrive
         self.tail = b""
 
@@ -138,6 +141,11 @@ class Source:
     def is_held(self) -> bool:
         """Whether anyone asks for silence; a held source is waiting, not stalling."""
         return bool(self._holds)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the next byte is needed and may come: the producer's clock runs."""
+        return not self._holds and not self.is_optional
 
     def take_all(self) -> bytes | None:
         """The whole body when it has already come in, else None.
@@ -274,6 +282,8 @@ class Collector(Sink):
         self._pieces.append(data)
         if end and not self._waiter.done():
             self._waiter.set_result(b"".join(self._pieces))
+            # The source still points here: keep no second copy of the body.
+            self._pieces.clear()
 
     def abort(self, error: Exception) -> None:
         """The body will not come: tell the one who waits."""

@@ -112,9 +112,19 @@ class ResponseHead:
                 return value
         return None
 
+    @property
+    def is_event_stream(self) -> bool:
+        """Whether its body is server-sent events."""
+        content_type = self.get(b"content-type")
+        return content_type is not None and content_type.lower().startswith(
+            b"text/event-stream"
+        )
+
 
 class WorkerRequest:
-    """What one attempt sends to a worker: small, whole, and free of framing."""
+    """What one attempt sends to a worker, free of framing; a body that is streamed
+    is not in it.
+    """
 
     __slots__ = ("method", "path", "headers", "body")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smgproxy.core.clock import monotonic
+from smgproxy.core.errors import BodyAborted
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.telemetry.requestlog import RequestLog, Span
 from smgproxy.telemetry.stats import HttpStats
@@ -25,7 +26,8 @@ class Account:
         self._http.in_flight += 1
         self._http.count_request(exchange.head.method, exchange.path)
         if self._log.wants_start(exchange.path):
-            self._log.started(_span(exchange), exchange.path)
+            exchange.span = span = _span(exchange)
+            self._log.started(span, exchange.path)
 
     def finished(self, exchange: Exchange) -> None:
         """The exchange is over, one way or another."""
@@ -39,12 +41,15 @@ class Account:
                 exchange.committed_at - exchange.opened_at,
             )
         if exchange.verdict is Verdict.CLIENT_GONE:
-            status, code = CLIENT_CLOSED_REQUEST, "client_closed_request"
+            if code == BodyAborted.code:
+                status = BodyAborted.status  # it left within its streamed upload
+            else:
+                status, code = CLIENT_CLOSED_REQUEST, "client_closed_request"
         http.count_response(exchange.path, status, code)
         if self._log.wants_end(exchange.path, status, code):
             worker = exchange.worker
             self._log.ended(
-                _span(exchange),
+                exchange.span or _span(exchange),
                 exchange.path,
                 status=status,
                 error_code=code,

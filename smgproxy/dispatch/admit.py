@@ -82,6 +82,11 @@ class Gate:
         self._alarm = Alarm(admission, loop.call_later, monotonic)
         self._kind = Slot if isinstance(admission, Scheduler) else Permit
 
+    @property
+    def has_scheduler(self) -> bool:
+        """Whether it is the scheduler that admits."""
+        return self._kind is Slot
+
     def enter(self, exchange: Exchange) -> asyncio.Future[Shed | None] | None:
         """Ask for a permit; what to wait for when none is free. Raises Shed."""
         ticket = exchange.ticket = self._kind(exchange)
@@ -134,5 +139,5 @@ def open_gate(
             capacity = fleet_capacity(ready, limits.max_concurrent_requests)
             admission.set_capacity(capacity, monotonic())
 
-        registry.on_change = fit
+        registry.watch(fit)
     return Gate(admission, loop, waits)

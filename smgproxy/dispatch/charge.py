@@ -12,6 +12,9 @@ from smgproxy.core.flow import Sink, Source
 from smgproxy.core.message import ResponseHead
 
 _HINT = b"x-smg-routing-tokens"
+# How much of a body that streams, unread, counts as text. What is longer is mostly
+# images; counted as a whole it would be beyond any budget.
+UNREAD_TEXT_BYTES = 64 * 1024
 
 
 def reserve(budgets: Budgets, exchange: Exchange, call: Call) -> None:
@@ -22,6 +25,14 @@ def reserve(budgets: Budgets, exchange: Exchange, call: Call) -> None:
     exchange.reservation = budgets.reserve(
         exchange.tenant, call.model, tokens, monotonic()
     )
+
+
+def reserve_unread(budgets: Budgets, exchange: Exchange) -> None:
+    """The same for a body that streams: by its length. Raises TenantRateLimited."""
+    head = exchange.head
+    size = min(head.content_length or 0, UNREAD_TEXT_BYTES)
+    tokens = estimate_tokens(size, hinted_tokens(head.first.get(_HINT)))
+    exchange.reservation = budgets.reserve(exchange.tenant, None, tokens, monotonic())
 
 
 def settle(reservation: Reservation, status: int, body: bytes) -> None:

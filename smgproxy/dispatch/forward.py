@@ -16,25 +16,30 @@ from smgproxy.core.errors import (
     ReplyBroken,
     ReplyCutShort,
     ReplyTooLarge,
+    UploadTimeout,
     UpstreamError,
     UpstreamTimeout,
 )
 from smgproxy.core.exchange import Exchange, Phase, Verdict
 from smgproxy.core.flow import Sink, collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
+from smgproxy.dispatch.bodymode import STREAMABLE
 from smgproxy.dispatch.charge import TailKeeper, reserve, settle
 from smgproxy.dispatch.headers import headers_to_client, headers_to_worker
 from smgproxy.dispatch.held_head import HeldHead
 from smgproxy.dispatch.keepalive import KeepAlives, LiveStream
 from smgproxy.dispatch.options import DispatchOptions
+from smgproxy.dispatch.upload import Uploads
 from smgproxy.fleet.worker import Worker
+from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router
 from smgproxy.telemetry.stats import RouterStats
 from smgproxy.upstream.leg import Leg
 from smgproxy.upstream.pool import Upstream
 from smgproxy.wire.sse import error_event
 
-_EVENT_STREAM = b"text/event-stream"
+# With retries off, a body of this size or more is sent once and not kept meanwhile.
+ONE_SHOT_BYTES = 1024 * 1024
 
 
 class Forwarder:
@@ -47,6 +52,7 @@ class Forwarder:
         "_stats",
         "_loop",
         "_budgets",
+        "_uploads",
         "keepalives",
     )
 
@@ -66,6 +72,7 @@ class Forwarder:
         self._options = options
         self._stats = stats
         self._loop = loop
+        self._uploads = Uploads(router, upstream, options, stats, budgets, self)
         self.keepalives = KeepAlives(options.sse_keepalive_secs)
 
     async def forward(self, exchange: Exchange, endpoint: Endpoint) -> None:
@@ -73,6 +80,11 @@ class Forwarder:
 
         One coroutine for the whole usual story: each more of them costs every request.
         """
+        if endpoint.name in STREAMABLE:
+            uploaded_to = self._uploads.pick(exchange.head)
+            if uploaded_to is not None:
+                await self._uploads.forward(exchange, endpoint, uploaded_to)
+                return
         body = exchange.request.take_all()
         if body is None:
             limit = self._options.max_payload_size
@@ -80,41 +92,41 @@ class Forwarder:
         call = read_call(exchange.head, body)
         if self._budgets is not None:
             reserve(self._budgets, exchange, call)
+        del body  # so that the call alone holds it
         is_stream = call.is_stream and endpoint.may_stream
         model = self._count_request(call, endpoint, is_stream)
         began = monotonic()
+        routed = RoutingRequest(call.model, exchange.head.first, began)
         worker: Worker | None = None
         leg: Leg | None = None
         try:
-            worker = exchange.worker = self._router.pick(call.model)
-            worker.load += 1
+            worker = exchange.worker = self._router.pick(routed)
+            request = self._request(exchange, endpoint, call, worker)
             leg, reply = await self._upstream.call(
                 worker,
-                self._request(exchange, endpoint, call, worker),
+                request,
                 worker.http_pool.timeout_secs,
+                is_one_shot=self._releases(call),
             )
-            self._note_answer(worker, reply.status)
+            self.note_answer(worker, reply.status)
             if is_stream:
-                await self._relay(exchange, endpoint, worker, leg, reply)
+                await self.relay(exchange, endpoint, worker, leg, reply)
             else:
                 whole = leg.take_all()
                 if whole is None:
-                    whole = await self._collect_reply(worker, leg)
-                self._answer_whole(exchange, worker, reply, whole)
+                    whole = await self.collect_reply(worker, leg)
+                self.answer_whole(exchange, worker, reply, whole)
         except GatewayError as error:
             if leg is None:  # one count an attempt: an answer has its own
                 self._stats.count_upstream(error.status, str(error.code))
-            self._note_error(error, worker, model, endpoint)
+            self.note_error(error, worker, model, endpoint)
             raise
         finally:
             if worker is not None:
-                worker.load -= 1
+                self._router.release(routed)
             if leg is not None and not leg.is_ended:
                 leg.abort(UpstreamError("the exchange is over"))
-        if reply.status < 400:
-            self._stats.observe(model, endpoint.name, monotonic() - began)
-        else:
-            self._stats.count_error(model, endpoint.name, _answer_type(reply.status))
+        self.note_end(reply.status, model, endpoint, monotonic() - began)
 
     def _count_request(self, call: Call, endpoint: Endpoint, is_stream: bool) -> str:
         """Count a request that is to be routed; the label of its model."""
@@ -133,24 +145,46 @@ class Forwarder:
         )
         return WorkerRequest(b"POST", endpoint.path.encode(), headers, call.body)
 
-    def _note_answer(self, worker: Worker, status: int) -> None:
+    def _releases(self, call: Call) -> bool:
+        """Whether the body is let go with its send: a large one without retries."""
+        size = len(call.body)
+        if self._options.retries_enabled or size < ONE_SHOT_BYTES:
+            return False
+        call.body = b""
+        self._stats.released_early_bytes += size
+        return True
+
+    # -- what is done with an answer, whichever way the request's body went ----------
+
+    def note_answer(self, worker: Worker, status: int) -> None:
+        """A worker's response head came."""
         self._stats.count_upstream(status, "")
         if status >= 500:
             _charge(worker, _answer_type(status))
 
-    def _note_error(
+    def note_end(
+        self, status: int, model: str, endpoint: Endpoint, secs: float
+    ) -> None:
+        """A worker's answer was relayed to its end."""
+        if status < 400:
+            self._stats.observe(model, endpoint.name, secs)
+        else:
+            self._stats.count_error(model, endpoint.name, _answer_type(status))
+
+    def note_error(
         self,
         error: GatewayError,
         worker: Worker | None,
         model: str,
         endpoint: Endpoint,
     ) -> None:
+        """The request failed; its worker is charged if it was the worker's fault."""
         error_type = _error_type(error)
         self._stats.count_error(model, endpoint.name, error_type)
-        if worker is not None:
+        if worker is not None and not isinstance(error, UploadTimeout):
             _charge(worker, error_type)
 
-    def _answer_whole(
+    def answer_whole(
         self, exchange: Exchange, worker: Worker, reply: ResponseHead, body: bytes
     ) -> None:
         """Relay a reply that was read to its end, so that a broken one is an error."""
@@ -165,7 +199,7 @@ class Forwarder:
         if exchange.reservation is not None:
             settle(exchange.reservation, reply.status, body)
 
-    async def _collect_reply(self, worker: Worker, leg: Leg) -> bytes:
+    async def collect_reply(self, worker: Worker, leg: Leg) -> bytes:
         """Wait for the rest of a reply. Raises UpstreamError."""
         limit = self._options.max_payload_size
         try:
@@ -180,7 +214,7 @@ class Forwarder:
             error.headers = _routed(worker)
             raise
 
-    async def _relay(
+    async def relay(
         self,
         exchange: Exchange,
         endpoint: Endpoint,
@@ -252,9 +286,8 @@ def _takes_events(reply: ResponseHead) -> bool:
     Not in a body of a set length, whose end they would push out, nor in a coded one,
     which they would break.
     """
-    content_type = reply.get(b"content-type") or b""
     return (
-        content_type.lower().startswith(_EVENT_STREAM)
+        reply.is_event_stream
         and reply.length is None
         and reply.get(b"content-encoding") is None
     )
@@ -266,7 +299,9 @@ def _error_type(error: GatewayError) -> str:
         return "no_workers"
     if isinstance(error, UpstreamTimeout):
         return "timeout"
-    return "backend_error" if isinstance(error, UpstreamError) else "internal_error"
+    if isinstance(error, UpstreamError):
+        return "backend_error"
+    return "validation_error" if error.status < 500 else "internal_error"
 
 
 def _answer_type(status: int) -> str:

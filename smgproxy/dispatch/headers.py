@@ -19,7 +19,7 @@ def headers_to_worker(
     head: RequestHead,
     request_id: bytes,
     worker: Worker,
-    body_bytes: int,
+    body_bytes: int | None,
     has_gateway_key: bool = False,
 ) -> Headers:
     """The allow-listed headers, in the client's order, the first value of each.
@@ -27,12 +27,12 @@ def headers_to_worker(
     A client's unusable ``X-Request-ID`` is replaced by the id the gateway chose; a
     usable one is the client's, also when another header decided the id. The
     worker's own key goes along when the client sent no credential, or a key of this
-    gateway, which says nothing to a worker with a key of its own (ruling 23).
+    gateway, which says nothing to a worker with a key of its own (ruling 23). No
+    ``body_bytes``, no length: the body is streamed.
     """
-    headers: Headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % body_bytes),
-    ]
+    headers: Headers = [(b"content-type", b"application/json")]
+    if body_bytes is not None:
+        headers.append((b"content-length", b"%d" % body_bytes))
     first = head.first
     own_key = worker.api_key
     if own_key is not None and b"authorization" in first and not has_gateway_key:

@@ -33,6 +33,14 @@ class DispatchOptions:
         "largest request body in bytes, and largest worker response that is buffered",
         minimum=1,
     )
+    max_buffered_request_bytes: int = flag(
+        1048576,
+        "--max-buffered-request-bytes",
+        "Routing Policy",
+        "largest request body in bytes that is read whole, so that it can be retried; "
+        "longer ones go on to the worker as they come in; 0 = all of them",
+        minimum=0,
+    )
     sse_keepalive_secs: int = flag(
         15,
         "--sse-keepalive-secs",
@@ -40,6 +48,13 @@ class DispatchOptions:
         "silence of a worker after which an open event stream gets a keep-alive "
         "comment; 0 = off",
         minimum=0,
+    )
+    disable_retries: bool = flag(
+        False,
+        "--disable-retries",
+        "Retry Configuration",
+        "one attempt for each request, so that bodies of any size need not be read "
+        "before they go on",
     )
     request_id_headers: tuple[str, ...] = flag(
         (),
@@ -50,3 +65,8 @@ class DispatchOptions:
         is_list=True,
         parse=parse_header_name,
     )
+
+    @property
+    def retries_enabled(self) -> bool:
+        """Whether a body has to be kept for another attempt."""
+        return not self.disable_retries

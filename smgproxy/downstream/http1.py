@@ -259,7 +259,7 @@ class Http1Connection(asyncio.Protocol):
             self._sweep_between(now)
         elif self._is_full:
             self._sweep_unread(now)
-        elif not self._is_request_complete and not self._source_is_held():
+        elif not self._is_request_complete and self._awaits_body():
             stall = self._listener.timeouts.stream_body_stall_timeout_secs
             if stall and now - self._since > stall and self._source is not None:
                 self._source.fail(BodyStalled(stall))
@@ -358,8 +358,8 @@ class Http1Connection(asyncio.Protocol):
         if source is not None:
             source.abort(BodyAborted())
 
-    def _source_is_held(self) -> bool:
-        return self._source is None or self._source.is_held
+    def _awaits_body(self) -> bool:
+        return self._source is not None and self._source.is_awaited
 
     def _sweep_between(self, now: float) -> None:
         """No worker and no upload is waited for: the next move is the client's."""

@@ -26,7 +26,6 @@ from smgproxy.core.flow import Hold
 from smgproxy.downstream.http2_output import Http2Output
 from smgproxy.downstream.http2_session import (
     CONNECTION_WINDOW_BYTES,
-    bound_table,
     server_side,
 )
 from smgproxy.downstream.http2_stream import Http2Request, Http2Response
@@ -181,7 +180,7 @@ class Http2Connection(asyncio.Protocol):
     def on_response_end(self, stream_id: int) -> None:
         """A response's last byte is queued."""
         response = self._streams.get(stream_id)
-        if response is not None and not response.request.is_ended:
+        if response is not None and not response.request.is_complete:
             # The rest of the upload is not wanted (RFC 9113 section 8.1).
             self._reset(stream_id, NO_ERROR)
             response.request.detach()
@@ -248,7 +247,6 @@ class Http2Connection(asyncio.Protocol):
             elif kind is TrailersReceived:
                 self._on_trailers(cast(TrailersReceived, event))
             elif kind is RemoteSettingsChanged:
-                bound_table(self._h2)
                 self.out.pump_all()
 
     def _on_request(self, event: RequestReceived, now: float) -> None:
@@ -275,7 +273,7 @@ class Http2Connection(asyncio.Protocol):
         self._streams[stream_id] = response
         listener.on_exchange(exchange)
         if not has_body:
-            request.deliver(b"", True)
+            request.take(b"", 0, True)
 
     def _on_data(self, event: DataReceived) -> None:
         size = event.flow_controlled_length

@@ -6,6 +6,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes
 
+from smgproxy.wire.hpack import PlainEncoder, RememberingDecoder
 from smgproxy.wire.http2 import PREFACE
 
 # What a client may send of a body before somebody wants it, and beyond that once it
@@ -14,9 +15,6 @@ from smgproxy.wire.http2 import PREFACE
 STREAM_WINDOW_BYTES = 65535
 FLOWING_WINDOW_BYTES = 512 * 1024
 CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024
-# What of our fields a client's decoder may be made to remember; its settings may ask
-# for any size, and the table is ours to keep.
-MAX_TABLE_BYTES = 4096
 
 _CONFIG = H2Configuration(
     client_side=False,
@@ -54,6 +52,8 @@ def server_side(max_streams: int, max_header_bytes: int) -> H2Connection:
     connection.
     """
     h2 = H2Connection(_CONFIG)
+    h2.encoder = PlainEncoder()  # type: ignore[assignment]
+    h2.decoder = RememberingDecoder(max_header_bytes)
     settings = h2.local_settings
     settings[SettingCodes.MAX_CONCURRENT_STREAMS] = max_streams
     settings[SettingCodes.MAX_HEADER_LIST_SIZE] = max_header_bytes
@@ -62,13 +62,6 @@ def server_side(max_streams: int, max_header_bytes: int) -> H2Connection:
     settings[SettingCodes.MAX_CONCURRENT_STREAMS] = 2**31 - 1
     while settings.acknowledge():
         pass
-    h2.decoder.max_header_list_size = max_header_bytes
     h2.increment_flow_control_window(CONNECTION_WINDOW_BYTES - 65535)
     h2.receive_data(PREFACE)
     return h2
-
-
-def bound_table(h2: H2Connection) -> None:
-    """Keep our half of the header compression small, whatever the client asked for."""
-    if h2.encoder.header_table_size > MAX_TABLE_BYTES:
-        h2.encoder.header_table_size = MAX_TABLE_BYTES

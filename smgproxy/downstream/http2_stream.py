@@ -32,6 +32,7 @@ class Http2Request(Source):
         "_left",
         "_owed",
         "_is_flowing",
+        "is_complete",
         "since",
     )
 
@@ -45,6 +46,8 @@ class Http2Request(Source):
         self._left = head.content_length  # bytes to come, None = unknown
         self._owed = 0  # bytes that came and were not credited
         self._is_flowing = False
+        # The client sent its end; one that nobody wanted to the end did not.
+        self.is_complete = False
         self.since = monotonic()  # when the client's turn began
 
     def take(self, data: bytes, size: int, end: bool) -> bool:
@@ -58,7 +61,9 @@ class Http2Request(Source):
             if left < 0 or (end and left):
                 return False
         self.since = monotonic()
-        if not end:
+        if end:
+            self.is_complete = True
+        else:
             self._owed += size
         self.deliver(data, end)
         if not end and not self.is_held:
@@ -230,7 +235,7 @@ class Http2Response(Sink):
             limit = limits.client_send_timeout_secs
             return bool(limit) and now - self.since > limit
         request, stall = self.request, limits.stream_body_stall_timeout_secs
-        if not request.is_ended and not request.is_held and not self.is_begun:
+        if not request.is_ended and request.is_awaited and not self.is_begun:
             if stall and now - request.since > stall:
                 request.fail(BodyStalled(stall))
         return False

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Protocol
 
 from smgproxy.core.clock import Sweeper
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.options import flag
+from smgproxy.downstream.handshakes import HANDSHAKE_SECS, Handshakes
 from smgproxy.downstream.http1 import Http1Connection
 from smgproxy.downstream.http2 import Http2Connection
 from smgproxy.downstream.http2_session import Http2Stats
@@ -100,6 +102,7 @@ class Listener:
         "turned_away",
         "malformed",
         "http2",
+        "handshakes",
         "_connections",
         "_servers",
         "_sweeper",
@@ -122,29 +125,49 @@ class Listener:
         self.malformed: dict[int, int] = {}  # by status of the refusal
         self.http2 = Http2Stats()
         self._connections: set[ClientConnection] = set()
+        self.handshakes: Handshakes | None = None  # when clients speak TLS
         self._servers: list[asyncio.Server] = []
         self._sweeper: Sweeper | None = None
 
     @property
     def open_connections(self) -> int:
-        """Connections that exist at this moment."""
-        return len(self._connections)
+        """Connections that exist at this moment, those in a handshake included."""
+        return len(self._connections) + len(self.handshakes or ())
 
     def ports(self) -> list[int]:
         """The TCP ports it accepts on."""
         names = [s.getsockname() for srv in self._servers for s in srv.sockets]
         return [name[1] for name in names if isinstance(name, tuple)]
 
-    async def start(self, sockets: list[socket.socket]) -> None:
-        """Accept on ``sockets``, which are bound."""
+    @property
+    def failed_handshakes(self) -> dict[str, int]:
+        """How many TLS handshakes came to nothing, by reason."""
+        return self.handshakes.failures if self.handshakes is not None else {}
+
+    async def start(
+        self,
+        sockets: list[socket.socket],
+        tls: ssl.SSLContext | None = None,
+        handshake_timeout_secs: float = HANDSHAKE_SECS,
+    ) -> None:
+        """Accept on ``sockets``, which are bound; with ``tls``, HTTPS alone."""
         loop = asyncio.get_running_loop()
         self._sweeper = Sweeper(loop.call_later, SWEEP_SECS, self._sweep)
+        accept: Callable[[], asyncio.Protocol] = self._speaker
+        if tls is not None:
+            self.handshakes = Handshakes(
+                tls, handshake_timeout_secs, self._has_room, self._speaker
+            )
+            accept = self.handshakes.accept
         for sock in sockets:
             self._servers.append(
-                await loop.create_server(
-                    lambda: Http1Connection(self), sock=sock, backlog=BACKLOG
-                )
+                await loop.create_server(accept, sock=sock, backlog=BACKLOG)
             )
+
+    def use_tls(self, context: ssl.SSLContext) -> None:
+        """Another context, for handshakes that begin from now on."""
+        if self.handshakes is not None:
+            self.handshakes.context = context
 
     def stop_accepting(self) -> None:
         """Close the listening sockets: new connections are refused by the kernel."""
@@ -155,11 +178,15 @@ class Listener:
     def drain(self) -> None:
         """Close what is idle now, and the rest behind its running response."""
         self.is_draining = True
+        if self.handshakes is not None:
+            self.handshakes.cut_all()
         for connection in list(self._connections):
             connection.drain()
 
     def cut_all(self) -> None:
         """Drop every connection at once."""
+        if self.handshakes is not None:
+            self.handshakes.cut_all()
         for connection in list(self._connections):
             connection.cut()
 
@@ -176,7 +203,7 @@ class Listener:
     def opened(self, connection: ClientConnection) -> bool:
         """A connection came; False when there are too many already."""
         self._connections.add(connection)
-        if len(self._connections) > self.timeouts.max_connections:
+        if self.open_connections > self.timeouts.max_connections:
             self.turned_away += 1
             return False
         self.accepted += 1
@@ -201,7 +228,20 @@ class Listener:
         """A connection sent bytes that are no request."""
         self.malformed[status] = self.malformed.get(status, 0) + 1
 
+    def _speaker(self, alpn: str | None = None) -> asyncio.Protocol:
+        """The protocol of a new client, by what it chose in its TLS handshake."""
+        return Http2Connection(self) if alpn == "h2" else Http1Connection(self)
+
+    def _has_room(self) -> bool:
+        """Whether one more may shake hands."""
+        if self.open_connections < self.timeouts.max_connections:
+            return True
+        self.turned_away += 1
+        return False
+
     def _sweep(self, now: float) -> None:
+        if self.handshakes is not None:
+            self.handshakes.sweep(now)
         for connection in list(self._connections):
             connection.sweep(now)
 

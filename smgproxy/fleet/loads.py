@@ -37,6 +37,9 @@ class LoadMonitor:
                 source, report = await self._poll(worker, source)
                 # It may have left ready while it was asked.
                 worker.engine_load = report if worker.is_ready else None
+                # Older figures are better than none when loads are compared.
+                if worker.engine_load is not None:
+                    worker.backlog.note_report(worker.engine_load)
                 # A known source that fell silent is looked for anew next time.
                 if source is None and not was_known:
                     pause *= SILENT_INTERVALS

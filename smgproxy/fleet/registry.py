@@ -16,21 +16,25 @@ class Registry:
 
     ``candidates`` is asked for each attempt, by clients of any manners, so all its
     answers are made at once, for the names that workers serve, and kept until a worker
-    comes, goes or changes state; ``version`` grows with each such change, and
-    ``on_change`` is called.
+    comes, goes or changes state, or its breaker does. Who has more to keep in step is
+    told of each such change.
     """
 
-    __slots__ = ("_workers", "_ready", "version", "on_change")
+    __slots__ = ("_workers", "_ready", "_model_count", "_watchers")
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}  # by id; dict order = registration order
         # Served names and who is ready for each; None = to be made again.
         self._ready: dict[str, tuple[Worker, ...]] | None = None
-        self.version = 0
-        self.on_change: Callable[[], None] | None = None
+        self._model_count: int | None = None
+        self._watchers: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self._workers)
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` after each change, from now on."""
+        self._watchers.append(tell)
 
     def all(self) -> list[Worker]:
         """Every registered worker, in order of registration (ruling 18)."""
@@ -55,6 +59,7 @@ class Registry:
         self._workers[worker.id] = worker
         ordered = sorted(self._workers.values(), key=lambda one: one.order)
         self._workers = {one.id: one for one in ordered}
+        worker.breaker.on_change = self._changed
         self._changed()
 
     def remove(self, worker: Worker) -> None:
@@ -66,7 +71,16 @@ class Registry:
     def set_state(self, worker: Worker, state: WorkerState) -> None:
         """Move a worker to another state."""
         if worker.state is not state:
+            was_down = worker.state in (WorkerState.NOT_READY, WorkerState.FAILED)
             worker.state = state
+            self._changed()
+            if was_down and state is WorkerState.READY:
+                worker.breaker.note_health_returned()
+
+    def set_overloaded(self, worker: Worker, is_overloaded: bool) -> None:
+        """Note the verdict on a worker's last load report."""
+        if worker.is_overloaded is not is_overloaded:
+            worker.is_overloaded = is_overloaded
             self._changed()
 
     def changed(self) -> None:
@@ -91,10 +105,38 @@ class Registry:
             ready = self._ready = self._by_name()
         return model in ready
 
+    def canonical(self, name: str) -> str | None:
+        """The id of the first card that has ``name`` as id or alias; None for none.
+
+        An id wins over an alias. "unknown" stands for itself while there are workers.
+        """
+        if not self.is_served(name):
+            return None
+        if name == UNKNOWN_MODEL:
+            return name
+        cards = [card for one in self._workers.values() for card in one.models]
+        if any(card["id"] == name for card in cards):
+            return name
+        found = (card["id"] for card in cards if name in card.get("aliases", ()))
+        return next(found, None)
+
+    def only_model(self) -> str | None:
+        """The model served, when there is just one."""
+        models = self.models()
+        return models[0] if len(models) == 1 else None
+
     def models(self) -> list[str]:
         """Canonical model ids, each once, in order of registration."""
         workers = self._workers.values()
         return list(dict.fromkeys(c["id"] for one in workers for c in one.models))
+
+    @property
+    def model_count(self) -> int:
+        """How many models are registered."""
+        count = self._model_count
+        if count is None:
+            count = self._model_count = len(self.models())
+        return count
 
     def _by_name(self) -> dict[str, tuple[Worker, ...]]:
         found: dict[str, list[Worker]] = {}
@@ -107,6 +149,6 @@ class Registry:
 
     def _changed(self) -> None:
         self._ready = None
-        self.version += 1
-        if self.on_change is not None:
-            self.on_change()
+        self._model_count = None
+        for tell in self._watchers:
+            tell()

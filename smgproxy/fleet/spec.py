@@ -28,7 +28,7 @@ _RUNTIMES = (
 )
 _WORKER_TYPES = ("regular", "prefill", "decode", "encode")
 _SCHEMES = ("http", "https", "grpc", "grpcs", "ipc")
-_SCHEMES_BUILT = ("http",)
+_SCHEMES_BUILT = ("http", "https")
 _MAX_URL_CHARACTERS = 2048
 _EXTERNAL_HOSTS = (".openai.com", ".anthropic.com", ".x.ai", ".googleapis.com")
 _NOT_BUILT = (

@@ -7,6 +7,11 @@ from enum import Enum
 from typing import Any
 from urllib.parse import urlsplit
 
+from smgproxy.fleet.backlog import Backlog
+from smgproxy.fleet.breaker import CircuitBreaker
+from smgproxy.fleet.overload import OverloadLimits
+from smgproxy.fleet.ranks import split_rank
+
 
 class WorkerState(Enum):
     """Where a worker stands; only READY receives traffic."""
@@ -73,6 +78,13 @@ class Worker:
         "is_removed",
         "load",
         "engine_load",
+        "backlog",
+        "breaker",
+        "overload",
+        "is_overloaded",
+        "dp_rank",
+        "dp_size",
+        "active_keys",
         "requests",
         "selections",
         "backend_errors",
@@ -91,7 +103,8 @@ class Worker:
         health: HealthSettings | None = None,
         api_key: str | None = None,
     ) -> None:
-        parts = urlsplit(url)
+        base, self.dp_rank = split_rank(url)
+        parts = urlsplit(base)
         self.id = id
         self.url = url
         self.host = parts.hostname or ""
@@ -103,6 +116,7 @@ class Worker:
         # Model cards as GET /workers shows them; the first is the model served.
         self.models: list[dict[str, Any]] = []
         self.labels: dict[str, str] = {}
+        self.dp_size: int | None = None  # ranks of its engine, when it is one of them
         self.worker_type = "regular"
         self.runtime_type = "unspecified"
         self.priority = 50
@@ -116,6 +130,11 @@ class Worker:
         self.is_removed = False
         self.load = 0
         self.engine_load: dict[str, Any] | None = None
+        self.backlog = Backlog()
+        self.breaker = CircuitBreaker()
+        self.overload: OverloadLimits | None = None  # its own, if it has any
+        self.is_overloaded = False  # the verdict on its last load report
+        self.active_keys = 0  # routing keys with requests in flight here
         self.requests: dict[str, int] = {}  # sends by model label, one per attempt
         self.selections: dict[tuple[str, str], int] = {}  # by (model, policy)
         self.backend_errors = 0  # answers of 5xx (504 aside) and failed sends
@@ -135,6 +154,8 @@ class Worker:
         self.spec = candidate.spec
         self.http_pool = candidate.http_pool
         self.health = candidate.health
+        self.overload = candidate.overload
+        self.breaker.settings = candidate.breaker.settings
 
     @property
     def is_ready(self) -> bool:

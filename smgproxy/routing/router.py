@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import random
 
-from smgproxy.core.errors import ModelNotFound, NoAvailableWorkers
+from smgproxy.core.errors import ModelNotFound, NoAvailableWorkers, OverloadShed
 from smgproxy.core.options import flag
 from smgproxy.fleet.registry import UNKNOWN_MODEL, Registry
 from smgproxy.fleet.worker import Worker
-from smgproxy.routing.policies import POLICIES
-from smgproxy.routing.policies.policy import Policy
+from smgproxy.routing.catalog import PolicyMaker
+from smgproxy.routing.expected_wait import ExpectedWait
+from smgproxy.routing.options import PolicyOptions
+from smgproxy.routing.policies.random import RandomPolicy
+from smgproxy.routing.policies.round_robin import RoundRobinPolicy
+from smgproxy.routing.policy import Policy
+from smgproxy.routing.request import TOKEN_BYTES, RoutingRequest
+
+POLICY_LABEL = "policy"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,51 +30,215 @@ class RoutingOptions:
         "--policy",
         "Routing Policy",
         "how a worker is chosen among those that serve the model",
-        choices=tuple(POLICIES),
+        choices=(RoundRobinPolicy.name, RandomPolicy.name),
     )
 
 
+class Pool:
+    """Who may serve one model right now, until ``wake`` or the next change."""
+
+    __slots__ = ("model", "available", "wake", "overloaded", "policy")
+
+    def __init__(
+        self,
+        model: str,
+        available: tuple[Worker, ...],
+        wake: float,
+        overloaded: tuple[Worker, ...],
+        policy: Policy,
+    ) -> None:
+        self.model = model
+        self.available = available
+        self.wake = wake
+        # Every worker of the model, when that is why none is available.
+        self.overloaded = overloaded
+        self.policy = policy
+
+
 class Router:
-    """Keeps one policy instance for each served model."""
+    """Knows who is available and asks the model's policy.
 
-    __slots__ = ("_registry", "_make", "_policies", "_version")
+    When every worker of a model is overloaded, the request goes to where it waits
+    least all the same; with ``sheds``, or when one of the workers has limits of its
+    own, clients are told to come back after ``retry_secs`` (ruling 8).
+    """
 
-    def __init__(self, registry: Registry, options: RoutingOptions) -> None:
+    __slots__ = (
+        *("_registry", "_maker", "_default", "_labelled", "_pools"),
+        *("_workers", "_edits_bodies", "_wait", "_draw", "_sheds", "_retry_secs"),
+        *("overload_fallbacks", "overload_sheds"),
+    )
+
+    def __init__(
+        self,
+        registry: Registry,
+        options: RoutingOptions,
+        policies: PolicyOptions | None = None,
+        *,
+        sheds: bool = False,
+        retry_secs: int = 10,
+    ) -> None:
         self._registry = registry
-        self._make = POLICIES[options.policy]
-        self._policies: dict[str, Policy] = {}
-        self._version = registry.version
+        self._maker = PolicyMaker(options.policy, policies or PolicyOptions())
+        self._default = self._maker.default()
+        # Policies of models whose first worker asked for one; None: it did not.
+        self._labelled: dict[str, Policy | None] = {}
+        self._pools: dict[str, Pool] = {}
+        self._workers: set[Worker] = set()
+        self._edits_bodies = False
+        self._wait = ExpectedWait()
+        self._draw = random.Random().random
+        self._sheds = sheds
+        self._retry_secs = retry_secs
+        self.overload_fallbacks = 0
+        self.overload_sheds = 0
+        self._refresh()
+        registry.watch(self._refresh)
 
-    def pick(self, model: str | None) -> Worker:
-        """The worker for one attempt.
+    def policies(self) -> list[Policy]:
+        """Every policy in use, the gateway's own first."""
+        own = [one for one in self._labelled.values() if one is not None]
+        return [self._default, *own]
 
-        Raises ModelNotFound when no registered worker serves the model, whatever its
-        state, and NoAvailableWorkers when some do but none is ready. A request that
-        names no model may go to any worker.
+    def pick(self, request: RoutingRequest) -> Worker:
+        """The worker for one attempt, charged with it until ``release``.
+
+        Choice and charge are one step, or a burst would all go to one worker. Raises
+        ModelNotFound when no registered worker serves the model, whatever its state;
+        NoAvailableWorkers when some do and none can be picked; OverloadShed. A request
+        that names no model may go to any worker.
         """
-        name = model or UNKNOWN_MODEL
-        candidates = self._registry.candidates(name)
-        if not candidates:
-            if self._registry.is_served(name):
-                raise NoAvailableWorkers()
-            raise ModelNotFound(name)
-        policy = self._policies.get(name)
-        if policy is None:
-            policy = self._policy_for(name)
-        worker = policy.pick(candidates)
-        key = (name, policy.name)
+        pool = self._pool(request.name, request.now)
+        request.model = pool.model
+        candidates = pool.available
+        if request.excluded:
+            excluded = request.excluded
+            candidates = tuple(one for one in candidates if one not in excluded)
+        worker = pool.policy.pick(candidates, request)
+        if worker is None:
+            worker = self._when_nobody(pool, request)
+        worker.load += 1
+        worker.backlog.note_sent(len(request.tokens) // TOKEN_BYTES)
+        if request.pin is not None:
+            request.pin.enter(worker)
+        request.worker = worker
+        name = UNKNOWN_MODEL if request.name == UNKNOWN_MODEL else pool.model
+        key = (name, pool.policy.name)
         worker.selections[key] = worker.selections.get(key, 0) + 1
         return worker
+
+    def release(self, request: RoutingRequest) -> None:
+        """The attempt is over, however it ended; once for each pick."""
+        worker = request.worker
+        assert worker is not None
+        worker.load -= 1
+        if request.pin is not None:
+            request.pin.leave(worker)
+            request.pin = None
+        request.worker = None
+
+    def has_other(self, request: RoutingRequest) -> bool:
+        """Whether a worker that is not excluded could be picked."""
+        try:
+            available = self._pool(request.name, request.now).available
+        except ModelNotFound:
+            return False
+        return any(one not in request.excluded for one in available)
 
     def is_served(self, model: str | None) -> bool:
         """Whether any registered worker serves the model."""
         return self._registry.is_served(model or UNKNOWN_MODEL)
 
-    def _policy_for(self, name: str) -> Policy:
-        """A policy for a served model; names that left the fleet are dropped."""
-        if self._version != self._registry.version:
-            self._version = self._registry.version
-            for stale in [n for n in self._policies if not self._registry.is_served(n)]:
-                del self._policies[stale]
-        policy = self._policies[name] = self._make()
-        return policy
+    # -- what has to be known before a body is read (request streaming, section 1) ---
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether any policy in use reads the prompt."""
+        return any(policy.reads_text for policy in self.policies())
+
+    @property
+    def has_many_models(self) -> bool:
+        """Whether the body alone tells which of several models is meant."""
+        return self._registry.model_count > 1
+
+    @property
+    def edits_bodies(self) -> bool:
+        """Whether a worker needs a field of its own in the body."""
+        return self._edits_bodies
+
+    def sweep(self, now: float) -> bool:
+        """A slice of the policies' upkeep, some milliseconds at most.
+
+        Whether more is waiting, and so should be called again before long.
+        """
+        return any([policy.sweep(now) for policy in self.policies()])
+
+    def _when_nobody(self, pool: Pool, request: RoutingRequest) -> Worker:
+        if not pool.overloaded:
+            raise NoAvailableWorkers()
+        if self._sheds or any(one.overload is not None for one in pool.overloaded):
+            self.overload_sheds += 1
+            raise OverloadShed(request.name, self._retry_secs)
+        left = [one for one in pool.overloaded if one not in request.excluded]
+        if not left:
+            raise NoAvailableWorkers()
+        self.overload_fallbacks += 1
+        tokens = len(request.tokens) // TOKEN_BYTES
+        return self._wait.lowest(left, tokens, self._draw)
+
+    # -- who is available ---------------------------------------------------------
+
+    def _pool(self, name: str, now: float) -> Pool:
+        pool = self._pools.get(name)
+        if pool is None or now >= pool.wake:
+            pool = self._look(name, now)
+        return pool
+
+    def _look(self, name: str, now: float) -> Pool:
+        """Ask every worker's breaker, which may end its timeout."""
+        registry = self._registry
+        model = registry.canonical(name)
+        if model is None:
+            raise ModelNotFound(name)
+        available = []
+        overloaded = []
+        wake = math.inf
+        for worker in registry.candidates(model):
+            if not worker.breaker.admits(now):
+                wake = min(wake, worker.breaker.reopens_at)
+            elif worker.is_overloaded:
+                overloaded.append(worker)
+            else:
+                available.append(worker)
+        serving = sum(model == UNKNOWN_MODEL or w.serves(model) for w in registry.all())
+        scope = model if model != UNKNOWN_MODEL else registry.only_model() or model
+        pool = Pool(
+            scope,
+            tuple(available),
+            wake,
+            tuple(overloaded) if len(overloaded) == serving else (),
+            self._labelled.get(model) or self._default,
+        )
+        self._pools[name] = pool
+        return pool
+
+    def _refresh(self) -> None:
+        """Workers came, went or changed: forget who left, look anew at the others."""
+        registry = self._registry
+        self._pools.clear()
+        workers = set(registry.all())
+        for gone in self._workers - workers:
+            for policy in self.policies():
+                policy.forget(gone)
+        self._workers = workers
+        self._edits_bodies = any(one.dp_rank is not None for one in workers)
+        models = registry.models()
+        for model in set(self._labelled) - set(models):
+            for policy in self.policies():
+                policy.forget_model(model)
+            del self._labelled[model]
+        for model in models:
+            if model not in self._labelled:
+                first = next(one for one in registry.all() if one.serves(model))
+                label = first.labels.get(POLICY_LABEL, "")
+                self._labelled[model] = self._maker.labelled(label)

@@ -34,6 +34,10 @@ class ClientSide(Protocol):
     def open_connections(self) -> int:
         """Connections at this moment."""
 
+    @property
+    def failed_handshakes(self) -> dict[str, int]:
+        """TLS handshakes that failed, by reason."""
+
     accepted: int
     turned_away: int
     malformed: dict[int, int]
@@ -216,6 +220,12 @@ class Exposition:
             ["status_code"],
             [((status,), count) for status, count in clients.malformed.items()],
         )
+        yield counter(
+            "smg_client_tls_handshake_failures",
+            "TLS handshakes with clients that failed",
+            ["reason"],
+            [((why,), count) for why, count in clients.failed_handshakes.items()],
+        )
 
     def _http2(self) -> Iterator[Family]:
         http2 = self._sources.clients.http2
@@ -278,6 +288,18 @@ class Exposition:
             "Requests sent again because their connection died unanswered",
             ["router_type"],
             [(("http",), self._sources.sends())],
+        )
+        yield counter(
+            "smg_router_request_body_path",
+            "Request bodies, by how they travelled to the worker and why",
+            ["path", "reason"],
+            router.body_paths.items(),
+        )
+        yield counter(
+            "smg_router_request_buffers_released_early_bytes",
+            "Bytes of request bodies let go with their first send",
+            [],
+            [((), router.released_early_bytes)],
         )
         pools = self._sources.pools().items()
         yield gauge(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import NamedTuple
 
 from smgproxy.telemetry.logs import LEVELS, place_of, printable, quoted, stamp
 from smgproxy.telemetry.output import Lines
@@ -27,13 +26,17 @@ _CLIENT_CLOSED = 499
 _LEFT = "client closed the request"
 
 
-class Span(NamedTuple):
-    """What both lines of a request say of it."""
+class Span:
+    """What both lines of a request say of it, put into words once."""
 
-    method: str
-    path: str  # as the client spelt it, without the query
-    version: str  # HTTP/1.1
-    request_id: bytes
+    __slots__ = ("method", "path", "version", "request_id", "shown")
+
+    def __init__(self, method: str, path: str, version: str, request_id: bytes) -> None:
+        self.method = method
+        self.path = path  # as the client spelt it, without the query
+        self.version = version  # HTTP/1.1
+        self.request_id = request_id
+        self.shown = ""
 
 
 class RequestLog:
@@ -43,11 +46,11 @@ class RequestLog:
     Credentials, query strings and bodies never get here.
     """
 
-    __slots__ = ("_level", "_line", "_lines", "_waiting")
+    __slots__ = ("_level", "_form", "_lines", "_waiting")
 
     def __init__(self, level: str, is_json: bool, lines: Lines) -> None:
         self._level = LEVELS[level]
-        self._line = _json_line if is_json else _text_line
+        self._form = _JsonForm() if is_json else _TextForm()
         self._lines = lines
         self._waiting: list[str] = []
 
@@ -61,8 +64,10 @@ class RequestLog:
 
     def started(self, span: Span, template: str) -> None:
         """Keep the line of a request that began."""
-        level, _ = _SAYS[_level_of(template, 200, "")]
-        self._keep(self._line(level, _REQUEST, _STARTED, _STARTED_AT, span, "", ""))
+        form = self._form
+        if not span.shown:
+            span.shown = form.show(span)
+        self._keep(form.start(span.shown, template in _PROBES))
 
     def ended(
         self,
@@ -80,12 +85,16 @@ class RequestLog:
             message = _BROKEN
         elif status == _CLIENT_CLOSED:
             message = _LEFT
-        end = (status, int(secs * 1_000_000))
-        self._keep(
-            self._line(
-                *(level, _RESPONSE, message, _ENDED_AT, span, error_code, worker, end)
-            )
-        )
+        form = self._form
+        if not span.shown:
+            span.shown = form.show(span)
+        more = ""
+        if error_code:
+            more = form.more("error_code", error_code)
+        if worker:
+            more += form.more("worker", worker)
+        latency = int(secs * 1_000_000)
+        self._keep(form.end(span.shown, level, message, status, latency, more))
 
     def flush(self) -> None:
         """Write what waits, with one write."""
@@ -100,10 +109,6 @@ class RequestLog:
             self.flush()
 
 
-_STARTED_AT = place_of(RequestLog.started.__code__)
-_ENDED_AT = place_of(RequestLog.ended.__code__)
-
-
 def _level_of(template: str, status: int, error_code: str) -> int:
     if error_code == "stream_error":
         return logging.ERROR  # the status was sent before the stream broke
@@ -115,50 +120,88 @@ def _level_of(template: str, status: int, error_code: str) -> int:
     return logging.WARNING if is_warning else logging.INFO
 
 
-def _text_line(
-    level: str,
-    target: str,
-    message: str,
-    place: tuple[str, int],
-    span: Span,
-    error_code: str,
-    worker: str,
-    end: tuple[int, int] | None = None,
-) -> str:
-    method, path, version, request_id = span
-    identity = quoted(request_id.decode("ascii", "replace"))
-    ends = f" status_code={end[0]} latency={end[1]}" if end else ""
-    code = f" error_code={quoted(error_code)}" if error_code else ""
-    sent_to = f" worker={quoted(worker)}" if worker else ""
-    return (
-        f"{stamp(time.time())} {level:>5} http_request{{method={printable(method)} "
-        f'path={printable(path)} version={version} module="smg" request_id={identity}'
-        f"{ends}}}: {target}: {place[0]}: {place[1]}: {message}{code}{sent_to}"
-    )
+class _TextForm:
+    """``TIME LEVEL http_request{...}: TARGET: FILE: LINE: MESSAGE ...`` (contract)."""
+
+    def show(self, span: Span) -> str:
+        """The words of a request, still open at the end."""
+        identity = quoted(span.request_id.decode("ascii", "replace"))
+        return (
+            f"http_request{{method={printable(span.method)} "
+            f"path={printable(span.path)} version={span.version} "
+            f'module="smg" request_id={identity}'
+        )
+
+    def start(self, shown: str, is_probe: bool) -> str:
+        """A request's first line."""
+        level = "DEBUG" if is_probe else " INFO"
+        return f"{stamp(time.time())} {level} {shown}{_START_TEXT}"
+
+    def more(self, name: str, value: str) -> str:
+        """One more fact behind the message."""
+        return f" {name}={quoted(value)}"
+
+    def end(
+        self, shown: str, level: str, message: str, status: int, latency: int, more: str
+    ) -> str:
+        """A request's last line."""
+        return (
+            f"{stamp(time.time())} {level:>5} {shown} status_code={status} "
+            f"latency={latency}{_END_TEXT}{message}{more}"
+        )
 
 
-def _json_line(
-    level: str,
-    target: str,
-    message: str,
-    place: tuple[str, int],
-    span: Span,
-    error_code: str,
-    worker: str,
-    end: tuple[int, int] | None = None,
-) -> str:
-    method, path, version, request_id = span
-    identity = quoted(request_id.decode("ascii", "replace"))
-    ends = f',"status_code":{end[0]},"latency":{end[1]}' if end else ""
-    code = f',"error_code":{quoted(error_code)}' if error_code else ""
-    sent_to = f',"worker":{quoted(worker)}' if worker else ""
-    scope = (
-        f'{{"method":{quoted(method)},"module":"smg","path":{quoted(path)},'
-        f'"request_id":{identity},"version":"{version}"{ends},"name":"http_request"}}'
-    )
-    return (
-        f'{{"timestamp":"{stamp(time.time())}","level":"{level}",'
-        f'"message":"{message}"{code}{sent_to},"target":"{target}",'
-        f'"filename":"{place[0]}","line_number":{place[1]},'
-        f'"span":{scope},"spans":[{scope}]}}'
-    )
+class _JsonForm:
+    """One object a line (contract)."""
+
+    def show(self, span: Span) -> str:
+        """The members of a request, still open at the end."""
+        identity = quoted(span.request_id.decode("ascii", "replace"))
+        return (
+            f'{{"method":{quoted(span.method)},"module":"smg",'
+            f'"path":{quoted(span.path)},"request_id":{identity},'
+            f'"version":"{span.version}"'
+        )
+
+    def start(self, shown: str, is_probe: bool) -> str:
+        """A request's first line."""
+        level = "DEBUG" if is_probe else "INFO"
+        scope = f'{shown},"name":"http_request"}}'
+        return (
+            f'{{"timestamp":"{stamp(time.time())}","level":"{level}",{_START_JSON}'
+            f'"span":{scope},"spans":[{scope}]}}'
+        )
+
+    def more(self, name: str, value: str) -> str:
+        """One more member behind the message."""
+        return f',"{name}":{quoted(value)}'
+
+    def end(
+        self, shown: str, level: str, message: str, status: int, latency: int, more: str
+    ) -> str:
+        """A request's last line."""
+        scope = (
+            f'{shown},"status_code":{status},"latency":{latency},'
+            f'"name":"http_request"}}'
+        )
+        return (
+            f'{{"timestamp":"{stamp(time.time())}","level":"{level}",'
+            f'"message":"{message}"{more},{_END_JSON}'
+            f'"span":{scope},"spans":[{scope}]}}'
+        )
+
+
+def _place_text(target: str, place: tuple[str, int]) -> str:
+    return f"}}: {target}: {place[0]}: {place[1]}: "
+
+
+def _place_json(target: str, place: tuple[str, int]) -> str:
+    return f'"target":"{target}","filename":"{place[0]}","line_number":{place[1]},'
+
+
+_STARTED_AT = place_of(RequestLog.started.__code__)
+_ENDED_AT = place_of(RequestLog.ended.__code__)
+_START_TEXT = _place_text(_REQUEST, _STARTED_AT) + _STARTED
+_END_TEXT = _place_text(_RESPONSE, _ENDED_AT)
+_START_JSON = f'"message":"{_STARTED}",' + _place_json(_REQUEST, _STARTED_AT)
+_END_JSON = _place_json(_RESPONSE, _ENDED_AT)

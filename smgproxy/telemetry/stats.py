@@ -91,6 +91,8 @@ class RouterStats:
         "requests",
         "errors",
         "upstream",
+        "body_paths",
+        "released_early_bytes",
         "durations",
         "_labels",
         "_bounds",
@@ -100,6 +102,9 @@ class RouterStats:
         self.requests: dict[tuple[str, str, bool], int] = {}
         self.errors: dict[tuple[str, str, str], int] = {}
         self.upstream: dict[tuple[int, str], int] = {}
+        # By how a request's body travelled, "buffered" or "streamed", and why.
+        self.body_paths: dict[tuple[str, str], int] = {}
+        self.released_early_bytes = 0  # request bodies let go with their first send
         self.durations: dict[tuple[str, str], Histogram] = {}
         self._labels: set[str] = set()
         self._bounds = bounds
@@ -130,6 +135,11 @@ class RouterStats:
         """An attempt was answered, by a worker or by an error of ours."""
         key = (status, error_code)
         self.upstream[key] = self.upstream.get(key, 0) + 1
+
+    def count_body_path(self, is_streamed: bool, reason: str) -> None:
+        """It was decided how a request's body travels."""
+        key = ("streamed" if is_streamed else "buffered", reason)
+        self.body_paths[key] = self.body_paths.get(key, 0) + 1
 
     def observe(self, model: str, endpoint: str, secs: float) -> None:
         """How long a request that did not fail was in the router's hands."""

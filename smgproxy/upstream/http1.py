@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, cast
 
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import (
+    GatewayError,
     ReplyBroken,
     ReplyMalformed,
     SendFailed,
-    UpstreamError,
+    UploadTimeout,
     UpstreamTimeout,
 )
+from smgproxy.core.flow import Hold
 from smgproxy.core.message import ResponseHead, WorkerRequest
+from smgproxy.upstream.http1_upload import Http1Upload
 from smgproxy.upstream.leg import Leg
 from smgproxy.wire.http1 import BadMessage
 from smgproxy.wire.http1_response import ResponseReader, encode_request, sole_chunk
 
 if TYPE_CHECKING:
     from smgproxy.upstream.pool import WorkerPool
+
+# Bytes a worker may leave unread before its client is held, and where it goes on.
+HIGH_WATER = 64 * 1024
+LOW_WATER = 16 * 1024
+# How an answer is fetched that still lies in the kernel when a write has failed.
+_REST_READ_BYTES = 64 * 1024
+_REST_READS = 64
 
 
 class Http1Leg(Leg):
@@ -62,6 +73,7 @@ class WorkerConnection(asyncio.Protocol):
         "_transport",
         "_reader",
         "_leg",
+        "_upload",
         "_got_bytes",
         "_is_paused",
         "idle_since",
@@ -72,6 +84,7 @@ class WorkerConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = ResponseReader(self)
         self._leg: Http1Leg | None = None
+        self._upload: Http1Upload | None = None  # the leg's body, until it is sent
         self._got_bytes = False
         self._is_paused = False
         self.idle_since = 0.0
@@ -91,17 +104,25 @@ class WorkerConnection(asyncio.Protocol):
         self, request: WorkerRequest, authority: bytes, deadline: float
     ) -> Http1Leg:
         """Send a request; its leg is the only one until the response has ended."""
-        assert self._leg is None and self._transport is not None
-        assert self._pool is not None
-        leg = self._leg = Http1Leg(deadline, self._pool.loop).carried_by(self)
-        self._got_bytes = False
-        self._reader.expect()
+        leg = self._begin(deadline)
+        assert self._transport is not None
         head = encode_request(request, authority)
         body = request.body
         if len(body) <= 16384:
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
+        return leg
+
+    def upload(
+        self, request: WorkerRequest, authority: bytes, deadline: float
+    ) -> Http1Leg:
+        """Begin a request whose body follows through the leg's ``request`` sink."""
+        leg = self._begin(deadline)
+        assert self._transport is not None
+        self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        head = encode_request(request, authority, is_chunked=True)
+        leg.request = self._upload = Http1Upload(self, head)
         return leg
 
     def pause(self) -> None:
@@ -120,6 +141,7 @@ class WorkerConnection(asyncio.Protocol):
 
     def cut(self) -> None:
         """Drop the connection at once."""
+        self._drop_upload()
         if self._pool is not None:
             self._pool.gone(self)
         if self._transport is not None:
@@ -129,7 +151,10 @@ class WorkerConnection(asyncio.Protocol):
         """Fail the running leg if its time is up."""
         leg = self._leg
         if leg is not None and now >= leg.deadline:
-            self._fail(UpstreamTimeout(self._message(), "operation timed out"))
+            upload = self._upload
+            is_starved = upload is not None and upload.awaits_client
+            kind = UploadTimeout if is_starved else UpstreamTimeout
+            self._fail(kind(self._message(), "operation timed out"))
             self.cut()
 
     # -- asyncio's side --------------------------------------------------------------
@@ -167,16 +192,53 @@ class WorkerConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone: whatever ran on it has failed."""
+        if self._leg is not None and error is not None:
+            self._read_rest()
         if self._leg is not None:
             if not self._got_bytes:
                 self._fail(SendFailed(self._message(), "connection closed"))
             else:
                 self._fail(ReplyBroken(self._message(), "connection closed"))
+        self._drop_upload()
         if self._pool is not None:
             self._pool.gone(self)
             self._pool = None
         self._transport = None
         self._reader.close()
+
+    def pause_writing(self) -> None:
+        """The worker reads too slowly: hold its client."""
+        upload = self._upload
+        if upload is not None and upload.source is not None:
+            upload.source.hold(Hold.SINK_FULL)
+
+    def resume_writing(self) -> None:
+        """There is room again."""
+        upload = self._upload
+        if upload is not None and upload.source is not None:
+            upload.source.release(Hold.SINK_FULL)
+
+    # -- the upload's side -----------------------------------------------------------
+
+    def transmit(self, *pieces: bytes) -> None:
+        """Write with one call; nothing when the socket is already going."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.writelines(pieces)
+
+    def on_upload_end(self) -> None:
+        """The request's last byte was written."""
+        self._upload = None
+
+    def on_upload_failed(self, error: Exception) -> None:
+        """Its client will not send the rest.
+
+        The connection closes without a last chunk, so that the worker cannot take
+        what it has for the whole (RFC 9112 section 8).
+        """
+        if isinstance(error, GatewayError):
+            self._fail(error)
+        self.cut()
 
     # -- the reader's side -----------------------------------------------------------
 
@@ -198,12 +260,49 @@ class WorkerConnection(asyncio.Protocol):
 
     # -- inside ----------------------------------------------------------------------
 
+    def _begin(self, deadline: float) -> Http1Leg:
+        assert self._leg is None and self._pool is not None
+        leg = self._leg = Http1Leg(deadline, self._pool.loop).carried_by(self)
+        self._got_bytes = False
+        self._reader.expect()
+        return leg
+
+    def _drop_upload(self) -> None:
+        """What the client still sends of its body goes nowhere."""
+        upload, self._upload = self._upload, None
+        if upload is not None:
+            upload.drop()
+
+    def _read_rest(self) -> None:
+        """Read what the worker said before it closed on what we were sending it.
+
+        The transport died of a failed write, with the answer unread: a worker may
+        answer and close with a request's body on its way (RFC 9112 section 9.6).
+        """
+        transport = self._transport
+        assert transport is not None
+        sock = transport.get_extra_info("socket")
+        if sock is None or transport.get_extra_info("sslcontext") is not None:
+            return
+        for _ in range(_REST_READS):
+            try:
+                data = os.read(sock.fileno(), _REST_READ_BYTES)
+            except OSError:
+                return
+            if not data:
+                self._reader.eof()
+                return
+            self.data_received(data)
+            if self._leg is None:
+                return
+
     def _settle(self) -> None:
         """The response is complete: back to the pool, or away."""
         transport, pool = self._transport, self._pool
         self.resume()
         if (
             self._reader.is_reusable
+            and self._upload is None
             and pool is not None
             and transport is not None
             and not transport.is_closing()
@@ -213,13 +312,14 @@ class WorkerConnection(asyncio.Protocol):
             self.idle_since = monotonic()
             pool.give_back(self)
         else:
+            self._drop_upload()
             if pool is not None:
                 pool.gone(self)
             if transport is not None:
                 # No close: it would wait until the rest of the request was read.
                 transport.abort()
 
-    def _fail(self, error: UpstreamError) -> None:
+    def _fail(self, error: GatewayError) -> None:
         leg, self._leg = self._leg, None
         if leg is None:
             return

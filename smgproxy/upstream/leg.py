@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from smgproxy.core.flow import Source
+from smgproxy.core.flow import Sink, Source
 from smgproxy.core.message import ResponseHead
 
 
@@ -12,12 +12,14 @@ class Leg(Source):
     """One request sent to one worker, and the source of its response body.
 
     ``head`` is fulfilled with the response's head, or fails with an UpstreamError.
+    ``request`` takes the request's body when that follows its head piece by piece.
     ``abort`` ends the attempt at once, so that the engine stops generating.
     """
 
-    __slots__ = ("head", "deadline")
+    __slots__ = ("head", "request", "deadline")
 
     def __init__(self, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__()
         self.head: asyncio.Future[ResponseHead] = loop.create_future()
+        self.request: Sink | None = None
         self.deadline = deadline

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import ssl
+from collections.abc import Callable
 
 from smgproxy.core.clock import Sweeper, monotonic
-from smgproxy.core.errors import ConnectFailed, UpstreamError
-from smgproxy.core.flow import collect
+from smgproxy.core.errors import ConnectFailed, GatewayError, UpstreamError
+from smgproxy.core.flow import BACKLOG_BYTES, Source, collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.core.options import flag
 from smgproxy.fleet.worker import HttpPoolSettings, Worker
+from smgproxy.upstream.dial import dial
 from smgproxy.upstream.http1 import WorkerConnection
 from smgproxy.upstream.leg import Leg
 
 SWEEP_SECS = 0.25
+# Gives the context for https:// workers, anew for each connection: it may be replaced.
+Secure = Callable[[], ssl.SSLContext]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +52,14 @@ class UpstreamOptions:
 class WorkerPool:
     """One worker's connections: a stack of idle ones and the set of busy ones."""
 
-    __slots__ = ("worker", "loop", "_idle", "_busy")
+    __slots__ = ("worker", "loop", "_secure", "_idle", "_busy")
 
-    def __init__(self, worker: Worker, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, worker: Worker, loop: asyncio.AbstractEventLoop, secure: Secure
+    ) -> None:
         self.worker = worker
         self.loop = loop
+        self._secure = secure
         # Insertion order is the stack: the warmest connection is used first, the
         # rest grow idle and expire. Popping one is the reservation.
         self._idle: dict[WorkerConnection, None] = {}
@@ -75,8 +83,12 @@ class WorkerPool:
         )
         try:
             async with asyncio.timeout(patience):
-                _, connection = await self.loop.create_connection(
-                    lambda: WorkerConnection(self), worker.host, worker.port
+                connection = await dial(
+                    self.loop,
+                    worker.host,
+                    worker.port,
+                    lambda alpn: WorkerConnection(self),
+                    self._secure() if worker.is_tls else None,
                 )
         except (OSError, TimeoutError) as error:
             why = str(error) or "connecting took too long"
@@ -144,26 +156,31 @@ class Fetched:
 class Upstream:
     """Calls workers over their pools."""
 
-    __slots__ = ("_pools", "_loop", "_sweeper", "resends")
+    __slots__ = ("_pools", "_loop", "_secure", "_sweeper", "resends")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, secure: Secure) -> None:
+        self._secure = secure
         self._pools: dict[Worker, WorkerPool] = {}
         self._loop = loop
         self._sweeper = Sweeper(loop.call_later, SWEEP_SECS, self._sweep)
         self.resends = 0  # second sends of a request whose connection died unanswered
 
     async def call(
-        self, worker: Worker, request: WorkerRequest, timeout_secs: float
+        self,
+        worker: Worker,
+        request: WorkerRequest,
+        timeout_secs: float,
+        *,
+        is_one_shot: bool = False,
     ) -> tuple[Leg, ResponseHead]:
         """Send a request and wait for the head of its answer.
 
         A send that dies before any response byte, not by timeout, is repeated once,
         at once, on a new connection to the same worker: an idle connection may have
-        been closed by the worker as we wrote to it. Raises UpstreamError.
+        been closed by the worker as we wrote to it. A one-shot request is not, and
+        its body is let go as soon as the transport has it. Raises UpstreamError.
         """
-        pool = self._pools.get(worker)
-        if pool is None:
-            pool = self._pools[worker] = WorkerPool(worker, self._loop)
+        pool = self._pool_of(worker)
         deadline = monotonic() + timeout_secs
         connection = pool.take()
         leg: Leg | None = None
@@ -172,15 +189,53 @@ class Upstream:
                 if connection is None:
                     connection = await pool.dial(deadline)
                 leg = connection.send(request, worker.authority, deadline)
+                if is_one_shot:
+                    request.body = b""
                 return leg, await leg.head
             except UpstreamError as error:
-                if not error.is_resendable:
+                if is_one_shot or not error.is_resendable:
                     raise
             self.resends += 1
             connection = await pool.dial(deadline)
             leg = connection.send(request, worker.authority, deadline)
             return leg, await leg.head
         except UpstreamError:
+            # The error's traceback holds this frame, and the leg holds the error.
+            leg = connection = None
+            raise
+        except asyncio.CancelledError:
+            if leg is not None:
+                leg.abort(UpstreamError("the request was given up"))
+            raise
+
+    async def upload(
+        self,
+        worker: Worker,
+        request: WorkerRequest,
+        body: Source,
+        body_bytes: int,
+        timeout_secs: float,
+    ) -> tuple[Leg, ResponseHead]:
+        """Send a request whose body goes on as its client sends it.
+
+        Waits for the head of the answer, which may come before the body's end. There
+        is one attempt: what a client has sent it will not send again. So a body that
+        is more than a read gets a new connection, as an idle one may turn out dead.
+        Raises UpstreamError, and whatever ``body`` fails with.
+        """
+        pool = self._pool_of(worker)
+        deadline = monotonic() + timeout_secs
+        connection = pool.take() if body_bytes <= BACKLOG_BYTES else None
+        leg: Leg | None = None
+        try:
+            if connection is None:
+                connection = await pool.dial(deadline)
+            leg = connection.upload(request, worker.authority, deadline)
+            assert leg.request is not None
+            body.join(leg.request)
+            leg.request.flush()
+            return leg, await leg.head
+        except GatewayError:
             # The error's traceback holds this frame, and the leg holds the error.
             leg = connection = None
             raise
@@ -224,6 +279,12 @@ class Upstream:
         self._sweeper.close()
         for pool in self._pools.values():
             pool.cut_all()
+
+    def _pool_of(self, worker: Worker) -> WorkerPool:
+        pool = self._pools.get(worker)
+        if pool is None:
+            pool = self._pools[worker] = WorkerPool(worker, self._loop, self._secure)
+        return pool
 
     def _sweep(self, now: float) -> None:
         for worker, pool in list(self._pools.items()):

@@ -42,15 +42,18 @@ class ResponseEvents(Protocol):
         """Body bytes; ``end`` exactly once for each head."""
 
 
-def encode_request(request: WorkerRequest, authority: bytes) -> bytes:
+def encode_request(
+    request: WorkerRequest, authority: bytes, is_chunked: bool = False
+) -> bytes:
     """A request's head as a worker gets it: the contract's order, lower-case names."""
     fields = b"\r\n".join([b": ".join(field) for field in request.headers])
-    return b"%b %b HTTP/1.1\r\n%b%baccept: */*\r\nhost: %b\r\n\r\n" % (
+    return b"%b %b HTTP/1.1\r\n%b%baccept: */*\r\nhost: %b\r\n%b\r\n" % (
         request.method,
         request.path,
         fields,
         b"\r\n" if fields else b"",
         authority,
+        b"transfer-encoding: chunked\r\n" if is_chunked else b"",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -341,3 +342,32 @@ def test_a_cancelled_collect_does_not_trip_over_late_bytes() -> None:
         source.deliver(b"cd")
 
     asyncio.run(scene())
+
+
+# -- whether the next byte is awaited ------------------------------------------------
+
+
+def test_a_source_awaits_bytes_while_nobody_holds_it_and_somebody_needs_them() -> None:
+    source = ScriptedSource()
+    assert not source.is_awaited, "nobody takes them yet"
+    source.join(ScriptedSink())
+    assert source.is_awaited
+    source.hold(Hold.SINK_FULL)
+    assert not source.is_awaited
+    source.release(Hold.SINK_FULL)
+    source.is_optional = True
+    assert not source.is_awaited
+
+
+def test_a_collected_body_is_kept_once() -> None:
+    async def run() -> None:
+        source = ScriptedSource()
+        call_soon = asyncio.get_running_loop().call_soon
+        piece = b"".join([b"a", b"b"])  # an object of its own
+        call_soon(source.deliver, piece)
+        call_soon(source.deliver, b"c", True)
+        assert await collect(source, 10, AssertionError) == b"abc"
+        # The source outlives this; the list of pieces behind it must not.
+        assert not [one for one in gc.get_referrers(piece) if isinstance(one, list)]
+
+    asyncio.run(run())

@@ -103,6 +103,13 @@ def test_a_client_that_left_is_a_499_whatever_it_had_got(books: Books) -> None:
     assert sum(books.http.durations["POST", PATH].counts) == 1
 
 
+def test_a_client_that_left_within_its_upload_aborted_it(books: Books) -> None:
+    exchange = books.open()
+    exchange.cancel(Verdict.CLIENT_GONE)
+    books.finish(exchange, 0, "request_body_aborted")
+    assert books.http.responses == {(PATH, 400, "request_body_aborted"): 1}
+
+
 def test_a_drained_request_keeps_its_own_status(books: Books) -> None:
     exchange = books.open()
     exchange.cancel(Verdict.DRAINED)

@@ -137,3 +137,9 @@ def test_hop_by_hop_fields_and_the_gateways_own_are_withheld(
 
 def test_the_routed_worker_is_named_by_its_url_as_registered(worker: Worker) -> None:
     assert dict(relayed(worker))[b"x-smg-routed-worker-id"] == b"http://127.0.0.1:8000/"
+
+
+def test_a_streamed_body_has_no_length(worker: Worker) -> None:
+    head = RequestHead("POST", "/generate", "", [(b"x-smg-routing-tokens", b"1")])
+    fields = headers_to_worker(head, b"id", worker, None)
+    assert fields == [(b"content-type", b"application/json")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -50,9 +51,11 @@ class Stage:
         """The gateway's own records of the workers."""
         return self.gateway.registry.all()
 
-    async def client(self, receive_buffer: int = 0) -> Client:
+    async def client(
+        self, receive_buffer: int = 0, tls: ssl.SSLContext | None = None
+    ) -> Client:
         """A new raw connection to the gateway."""
-        return await Client.connect(self.port, receive_buffer)
+        return await Client.connect(self.port, receive_buffer, tls)
 
     def responses(
         self, path: str = "/v1/chat/completions"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ujson
 
 from smgproxy.admission.budget_rules import Policy, Quota, TenantRules
@@ -10,7 +12,7 @@ from tests.e2e.asking import error_of
 from tests.e2e.stage import Stage, eventually, play
 from tests.e2e.test_keys import ask, bearer
 from tests.fakes.client import STREAM, post
-from tests.fakes.worker import Connection, Received, Script
+from tests.fakes.worker import Connection, Received, Script, say_ok
 
 KEYS = Keys(tenants=[TenantKey(one, Secret(f"k-{one}")) for one in ("red", "blue")])
 RED, BLUE = post(headers=bearer("k-red")), post(headers=bearer("k-blue"))
@@ -189,3 +191,27 @@ def test_every_reservation_is_closed() -> None:
         await connection.until_gone()
 
     play(scene, endless, keys=KEYS, tenant_rules=rules())
+
+
+def test_a_body_that_streams_is_charged_by_its_length_until_the_reply_settles() -> None:
+    levels: list[float] = []
+
+    async def scene(stage: Stage) -> None:
+        body = ujson.dumps({"model": "m", "prompt": "x" * 1180}).encode()
+        request = post(body, "/v1/completions", bearer("k-red"))
+        assert (await ask(stage, request)).status == 200
+        levels.append(level(stage))
+
+    usage = b'{"usage":{"prompt_tokens":40,"completion_tokens":10}}'
+    for script in (say_ok, telling(10, 20), streaming(usage)):
+        rooms: dict[str, Any] = {"dispatch": {"disable_retries": True}}
+        play(scene, script, keys=KEYS, tenant_rules=rules(), **rooms)
+    assert levels == [700, 970, 950]
+
+
+def test_images_in_a_body_that_streams_are_not_taken_for_text() -> None:
+    async def scene(stage: Stage) -> None:
+        request = post(b"x" * 2_000_000, headers=bearer("k-red"))
+        assert (await ask(stage, request)).status == 200
+
+    play(scene, keys=KEYS, tenant_rules=rules(tokens=20_000))

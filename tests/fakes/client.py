@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import ssl
 import struct
 from typing import Self
 
@@ -49,7 +51,9 @@ class Client:
         self.writer = writer
 
     @classmethod
-    async def connect(cls, port: int, receive_buffer: int = 0) -> Self:
+    async def connect(
+        cls, port: int, receive_buffer: int = 0, tls: ssl.SSLContext | None = None
+    ) -> Self:
         """Open a connection; a small ``receive_buffer`` makes a slow reader."""
         sock = socket.socket()
         if receive_buffer:
@@ -57,7 +61,12 @@ class Client:
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
         limit = receive_buffer or 1 << 20
-        reader, writer = await asyncio.open_connection(sock=sock, limit=limit)
+        reader, writer = await asyncio.open_connection(
+            sock=sock,
+            limit=limit,
+            ssl=tls,
+            server_hostname=None if tls is None else "127.0.0.1",
+        )
         return cls(reader, writer)
 
     async def send(self, data: bytes) -> None:
@@ -121,6 +130,12 @@ class Client:
     def close(self) -> None:
         """Close in good order."""
         self.writer.close()
+
+    def finish_socket(self) -> None:
+        """Send a bare FIN, below TLS if there is any, and go on reading."""
+        number = self.writer.get_extra_info("socket").fileno()
+        with socket.socket(fileno=os.dup(number)) as sock:
+            sock.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
         """Leave with a reset."""

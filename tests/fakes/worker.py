@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Awaitable, Callable
 
@@ -109,8 +110,11 @@ async def say_ok(connection: Connection, request: Received) -> None:
 class FakeWorker:
     """A scripted worker on a loopback port."""
 
-    def __init__(self, script: Script = say_ok) -> None:
+    def __init__(
+        self, script: Script = say_ok, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.script = script
+        self.tls = tls
         self.received: list[Received] = []
         self.probed: list[Received] = []
         self.accepted = 0
@@ -123,11 +127,14 @@ class FakeWorker:
     @property
     def url(self) -> str:
         """What to register it under."""
-        return f"http://127.0.0.1:{self.port}"
+        scheme = "http" if self.tls is None else "https"
+        return f"{scheme}://127.0.0.1:{self.port}"
 
     async def start(self, port: int = 0) -> None:
         """Listen."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", port, ssl=self.tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -185,4 +192,8 @@ async def _read_request(reader: asyncio.StreamReader) -> Received | None:
     for line in head.lower().split(b"\r\n"):
         if line.startswith(b"content-length:"):
             body = await reader.readexactly(int(line[15:]))
+        elif line == b"transfer-encoding: chunked":
+            while size := int((await reader.readuntil(b"\r\n"))[:-2], 16):
+                body += (await reader.readexactly(size + 2))[:-2]
+            await reader.readexactly(2)
     return Received(method.decode(), path.decode(), head, body)

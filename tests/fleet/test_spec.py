@@ -45,7 +45,7 @@ def test_unknown_fields_and_nulls_are_ignored() -> None:
         ("http://a\r\nx-y:1", "Invalid URL format: invalid character"),
         ("http://h\u00e9", "Invalid URL format: invalid character"),
         ("grpc://h:1", "grpc:// workers are not supported yet by smgproxy"),
-        ("https://h:1", "https:// workers are not supported yet by smgproxy"),
+        ("grpcs://h:1", "grpcs:// workers are not supported yet by smgproxy"),
         (
             "http://u:p@h",
             "URL must not hold a user name or password, use the field api_key",

@@ -7,7 +7,8 @@ import pytest
 from smgproxy.core.errors import ModelNotFound, NoAvailableWorkers
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.worker import Worker, WorkerState
-from smgproxy.routing.policies import POLICIES
+from smgproxy.routing.catalog import POLICIES
+from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router, RoutingOptions
 
 READY = WorkerState.READY
@@ -38,6 +39,10 @@ def _add(
     return worker
 
 
+def _pick(router: Router, model: str | None) -> Worker:
+    return router.pick(RoutingRequest(model))
+
+
 def test_round_robin_is_the_policy_nobody_asked_for() -> None:
     assert RoutingOptions().policy == "round_robin"
 
@@ -46,19 +51,19 @@ def test_workers_of_a_model_take_turns_in_order_of_registration(
     registry: Registry, router: Router
 ) -> None:
     workers = [_add(registry, name) for name in ("b", "a", "c")]
-    assert [router.pick("m") for _ in range(6)] == workers * 2
+    assert [_pick(router, "m") for _ in range(6)] == workers * 2
 
 
 def test_each_model_has_turns_of_its_own(registry: Registry, router: Router) -> None:
     first, second = _add(registry, "a"), _add(registry, "b")
     other = _add(registry, "c", model="n")
-    picked = [router.pick(model) for model in ("m", "n", "m", "n")]
+    picked = [_pick(router, model) for model in ("m", "n", "m", "n")]
     assert picked == [first, other, second, other]
 
 
 def test_an_alias_is_as_good_as_the_model(registry: Registry, router: Router) -> None:
     worker = _add(registry, "a", aliases=("nick",))
-    assert router.pick("nick") is worker
+    assert _pick(router, "nick") is worker
 
 
 @pytest.mark.parametrize("model", [None, "", "unknown"])
@@ -66,7 +71,7 @@ def test_a_request_without_a_model_may_go_anywhere(
     registry: Registry, router: Router, model: str | None
 ) -> None:
     workers = [_add(registry, "a", "m"), _add(registry, "b", None)]
-    assert [router.pick(model) for _ in range(2)] == workers
+    assert [_pick(router, model) for _ in range(2)] == workers
 
 
 @pytest.mark.parametrize("state", [one for one in WorkerState if one is not READY])
@@ -75,13 +80,13 @@ def test_only_ready_workers_are_picked(
 ) -> None:
     _add(registry, "a", state=state)
     ready = _add(registry, "b")
-    assert [router.pick("m") for _ in range(2)] == [ready, ready]
+    assert [_pick(router, "m") for _ in range(2)] == [ready, ready]
 
 
 def test_a_model_nobody_serves_is_not_found(registry: Registry, router: Router) -> None:
     _add(registry, "a")
     with pytest.raises(ModelNotFound) as caught:
-        router.pick("other")
+        _pick(router, "other")
     assert caught.value.status == 404
     assert caught.value.code == "model_not_found"
     assert caught.value.message == "No worker available for model 'other'"
@@ -90,7 +95,7 @@ def test_a_model_nobody_serves_is_not_found(registry: Registry, router: Router) 
 def test_an_empty_fleet_serves_no_model(router: Router) -> None:
     for model in ("m", None):
         with pytest.raises(ModelNotFound):
-            router.pick(model)
+            _pick(router, model)
 
 
 @pytest.mark.parametrize("model", ["m", None])
@@ -99,7 +104,7 @@ def test_a_model_whose_workers_are_down_is_unavailable(
 ) -> None:
     _add(registry, "a", state=WorkerState.NOT_READY)
     with pytest.raises(NoAvailableWorkers) as caught:
-        router.pick(model)
+        _pick(router, model)
     assert caught.value.status == 503
     assert caught.value.code == "no_available_workers"
 
@@ -110,19 +115,19 @@ def test_a_worker_that_comes_back_is_picked_again(
     worker = _add(registry, "a")
     registry.set_state(worker, WorkerState.NOT_READY)
     with pytest.raises(NoAvailableWorkers):
-        router.pick("m")
+        _pick(router, "m")
     registry.set_state(worker, WorkerState.READY)
-    assert router.pick("m") is worker
+    assert _pick(router, "m") is worker
 
 
 def test_a_removed_worker_is_picked_no_more(registry: Registry, router: Router) -> None:
     gone, kept = _add(registry, "a"), _add(registry, "b")
-    router.pick("m")
+    _pick(router, "m")
     registry.remove(gone)
-    assert {router.pick("m") for _ in range(3)} == {kept}
+    assert {_pick(router, "m") for _ in range(3)} == {kept}
     registry.remove(kept)
     with pytest.raises(ModelNotFound):
-        router.pick("m")
+        _pick(router, "m")
 
 
 def test_picks_are_counted_by_model_and_policy(
@@ -130,7 +135,7 @@ def test_picks_are_counted_by_model_and_policy(
 ) -> None:
     worker = _add(registry, "a")
     for model in ("m", "m", None):
-        router.pick(model)
+        _pick(router, model)
     counts = {("m", "round_robin"): 2, ("unknown", "round_robin"): 1}
     assert worker.selections == counts
 
@@ -141,8 +146,8 @@ def test_names_that_clients_invent_leave_nothing_behind(
     _add(registry, "a")
     for number in range(100):
         with pytest.raises(ModelNotFound):
-            router.pick(f"invented-{number}")
-    assert len(router._policies) == 0
+            _pick(router, f"invented-{number}")
+    assert len(router._pools) == 0
     assert set(registry._ready or ()) == {"m", "unknown"}
 
 
@@ -151,15 +156,15 @@ def test_policies_of_models_that_left_are_dropped(
 ) -> None:
     for number in range(20):
         worker = _add(registry, f"w{number}", model=f"m{number}")
-        router.pick(f"m{number}")
+        _pick(router, f"m{number}")
         registry.remove(worker)
     _add(registry, "last", model="last")
-    router.pick("last")
-    assert len(router._policies) == 1
+    _pick(router, "last")
+    assert len(router._pools) == len(router._labelled) == 1
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_policy_is_known_by_its_name(registry: Registry, policy: str) -> None:
     worker = _add(registry, "a")
-    assert Router(registry, RoutingOptions(policy)).pick("m") is worker
+    assert _pick(Router(registry, RoutingOptions(policy)), "m") is worker
     assert worker.selections == {("m", policy): 1}

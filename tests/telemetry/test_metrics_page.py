@@ -30,6 +30,7 @@ class Clients:
 
     def __init__(self) -> None:
         self.malformed = {400: 2}
+        self.failed_handshakes = {"timeout": 4}
         self.http2 = Http2()
 
 
@@ -89,6 +90,7 @@ def test_connections_resends_and_pools_are_there_from_the_start() -> None:
     assert found[key("smg_client_connections_open")] == 3
     assert found[key("smg_client_connections_refused_total")] == 1
     assert found[key("smg_client_malformed_total", status_code="400")] == 2
+    assert found[key("smg_client_tls_handshake_failures_total", reason="timeout")] == 4
     assert found[key("smg_client_http2_connections_total")] == 5
     assert found[key("smg_client_http2_resets_total")] == 4
     assert found[key("smg_client_http2_refused_total")] == 3
@@ -164,3 +166,17 @@ def test_a_snapshot_shows_the_numbers_as_they_were() -> None:
     assert [family.metric() for family in families] == before
     # A page asked for later is another one.
     assert page.text() != page.exposition.page(families).decode()
+
+
+def test_body_paths_and_early_releases_are_counted() -> None:
+    page = Page()
+    page.router.count_body_path(True, "pure_forward")
+    page.router.count_body_path(False, "retryable")
+    page.router.count_body_path(False, "retryable")
+    page.router.released_early_bytes = 1_500_178
+    found = page.read()
+    name = "smg_router_request_body_path_total"
+    assert found[key(name, path="streamed", reason="pure_forward")] == 1
+    assert found[key(name, path="buffered", reason="retryable")] == 2
+    released = key("smg_router_request_buffers_released_early_bytes_total")
+    assert found[released] == 1_500_178

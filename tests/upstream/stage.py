@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import cast
 
@@ -60,7 +61,11 @@ class Plant:
         pool = HttpPoolSettings(**settings)  # type: ignore[arg-type]
         self.loop = loop
         self.worker = Worker("id", "http://w:80", http_pool=pool)
-        self.pool = WorkerPool(self.worker, cast(asyncio.AbstractEventLoop, loop))
+        self.pool = WorkerPool(
+            self.worker,
+            cast(asyncio.AbstractEventLoop, loop),
+            ssl.create_default_context,
+        )
 
     def dial(self) -> tuple[WorkerConnection, FakeTransport]:
         """A new connection, reserved."""

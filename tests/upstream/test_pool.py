@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -157,7 +158,9 @@ class Scene:
         self.loop = FakeLoop()
         self.plant = Plant(self.loop)
         self.clock = clock
-        self.upstream = Upstream(cast(asyncio.AbstractEventLoop, self))
+        self.upstream = Upstream(
+            cast(asyncio.AbstractEventLoop, self), ssl.create_default_context
+        )
 
     def create_future(self) -> asyncio.Future[object]:
         """A future that can be waited for."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import random
-
 from smgproxy.fleet.worker import Worker
+from smgproxy.routing.policy import Policy
+from smgproxy.routing.request import RoutingRequest
 
 
-class RandomPolicy:
+class RandomPolicy(Policy):
     """Picks uniformly."""
 
-    __slots__ = ("_random",)
+    __slots__ = ()
     name = "random"
+    reads_text = False
 
-    def __init__(self, source: random.Random | None = None) -> None:
-        self._random = source or random.Random()
-
-    def pick(self, candidates: tuple[Worker, ...]) -> Worker:
+    def pick(
+        self, candidates: tuple[Worker, ...], request: RoutingRequest
+    ) -> Worker | None:
         """One candidate, uniformly."""
-        return candidates[int(self._random.random() * len(candidates))]
+        if not candidates:
+            return None
+        return candidates[int(self._draw() * len(candidates))]

@@ -1,0 +1,151 @@
+"""Which attempts at a worker are made again, after how long, and where; pure.
+
+Only a request whose whole body is at hand, and of whose answer nothing has left, comes
+here. The resend of a connection that went stale is the pool's, and is no retry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from smgproxy.core.errors import GatewayError, ReplyTooLarge, UpstreamError
+from smgproxy.core.options import flag
+from smgproxy.fleet.worker import Worker
+
+_GROUP = "Retry Configuration"
+
+RETRIED_STATUS_CODES = frozenset((408, 429, 502, 503, 504))
+# An engine's own failure is not worth asking the same engine again.
+RETRIED_ELSEWHERE = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class RetryOptions:
+    """How often, and after what pauses, a failed attempt is made again."""
+
+    retry_max_retries: int = flag(
+        5,
+        "--retry-max-retries",
+        _GROUP,
+        "attempts for one request, the first included",
+        minimum=1,
+        remedy="1 makes no retries",
+    )
+    retry_initial_backoff_ms: int = flag(
+        50,
+        "--retry-initial-backoff-ms",
+        _GROUP,
+        "pause before the first retry",
+        metavar="MS",
+        minimum=0,
+    )
+    retry_max_backoff_ms: int = flag(
+        30000,
+        "--retry-max-backoff-ms",
+        _GROUP,
+        "longest pause before a retry",
+        metavar="MS",
+        minimum=0,
+    )
+    retry_backoff_multiplier: float = flag(
+        1.5,
+        "--retry-backoff-multiplier",
+        _GROUP,
+        "factor by which each pause is longer than the one before",
+        minimum=1,
+    )
+    retry_jitter_factor: float = flag(
+        0.2,
+        "--retry-jitter-factor",
+        _GROUP,
+        "share of a pause by which it may be longer or shorter, at random",
+        minimum=0,
+        maximum=1,
+    )
+
+    def __post_init__(self) -> None:
+        if self.retry_max_backoff_ms < self.retry_initial_backoff_ms:
+            raise ValueError(
+                "--retry-max-backoff-ms: must be at least "
+                f"--retry-initial-backoff-ms ({self.retry_initial_backoff_ms})"
+            )
+
+    def backoff_secs(self, retry: int, draw: float) -> float:
+        """The pause before a retry; 1 is the first. ``draw`` is within [0, 1).
+
+        The limit holds before the jitter. What a worker's Retry-After asks for plays
+        no part (contract).
+        """
+        base: float = self.retry_initial_backoff_ms
+        try:
+            base *= self.retry_backoff_multiplier ** (retry - 1)
+        except OverflowError:
+            base = self.retry_max_backoff_ms
+        base = min(base, self.retry_max_backoff_ms)
+        return base * (1 + self.retry_jitter_factor * (2 * draw - 1)) / 1000
+
+
+class Attempts:
+    """One request's attempts.
+
+    ``excluded`` are the workers that answered 500: this request goes to none of them
+    again. ``is_exhausted`` tells, at the end, whether the last attempt would have
+    been made again had there been one left.
+    """
+
+    __slots__ = ("_options", "_most", "_charged", "made", "excluded", "is_exhausted")
+
+    def __init__(self, options: RetryOptions, is_enabled: bool = True) -> None:
+        self._options = options
+        self._most = options.retry_max_retries if is_enabled else 1
+        self._charged: set[Worker] = set()
+        self.made = 0
+        self.excluded: frozenset[Worker] = frozenset()
+        self.is_exhausted = False
+
+    def begin(self) -> None:
+        """An attempt is sent."""
+        self.made += 1
+
+    def retries_answer(
+        self, worker: Worker, status: int, has_other: Callable[[], bool]
+    ) -> bool:
+        """Whether a worker's answer is dropped, and another attempt made.
+
+        ``has_other`` tells whether a worker outside ``excluded`` could be picked; it
+        is asked only after a 500.
+        """
+        if status == RETRIED_ELSEWHERE:
+            self.excluded |= {worker}
+            return self._again(has_other())
+        return self._again(status in RETRIED_STATUS_CODES)
+
+    def retries_error(self, error: GatewayError) -> bool:
+        """Whether another attempt is made after one that got no whole answer.
+
+        Errors that the gateway met at a worker are retried, whatever their status;
+        its own refusals are not: nobody to pick, shed, too large.
+        """
+        is_transport = isinstance(error, UpstreamError)
+        return self._again(is_transport and not isinstance(error, ReplyTooLarge))
+
+    def charges(self, worker: Worker) -> bool:
+        """Whether a failure is this request's first at ``worker``.
+
+        A breaker counts one for each request and worker, or two bad requests with
+        their retries would open it.
+        """
+        if worker in self._charged:
+            return False
+        self._charged.add(worker)
+        return True
+
+    def backoff_secs(self, draw: float) -> float:
+        """The pause before the next attempt; ``draw`` is random within [0, 1)."""
+        return self._options.backoff_secs(self.made, draw)
+
+    def _again(self, is_retryable: bool) -> bool:
+        is_left = self.made < self._most
+        self.is_exhausted = is_retryable and not is_left
+        return is_retryable and is_left
