@@ -108,13 +108,7 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
     "Request Handling": (
         "--storage-context-headers",
     ),
-    "Rate Limiting": (
-        "--max-concurrent-requests",
-        "--queue-size",
-        "--queue-timeout-secs",
-        "--rate-limit-tokens-per-second",
-        "--max-background-responses",
-    ),
+    "Rate Limiting": ("--max-background-responses",),
     "Retry Configuration": (
         "--retry-max-retries",
         "--retry-initial-backoff-ms",
@@ -195,12 +189,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--enable-rl",
         "--rl-control-timeout-secs",
         "--rl-fanout-concurrency",
-    ),
-    "Priority Scheduler": (
-        "--priority-scheduler-enabled",
-        "--priority-scheduler-default-max-class",
-        "--priority-scheduler-config",
-        "--priority-scheduler-tenant-metric-top-n",
     ),
     "Mesh Server": (
         "--enable-mesh",

@@ -9,7 +9,6 @@ import asyncio
 import gc
 import logging
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine, MutableMapping
 from typing import Any
@@ -18,6 +17,7 @@ import uvloop
 
 from smgproxy import __version__
 from smgproxy.admission.budgets import Budgets
+from smgproxy.admission.classes import CLASS_NAMES
 from smgproxy.admission.tenants import Callers
 from smgproxy.api.bodies import BodyReader
 from smgproxy.api.cors import Cors
@@ -28,28 +28,28 @@ from smgproxy.control.routes import add_control_routes, probe_routes
 from smgproxy.core.access import Access
 from smgproxy.core.clock import Sweeper, monotonic
 from smgproxy.dispatch.account import Account
+from smgproxy.dispatch.admit import open_gate
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
-from smgproxy.downstream.listener import Listener, bind
+from smgproxy.downstream.listener import Listener
 from smgproxy.drain import Drain, DrainTimes
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
+from smgproxy.places import StartError, address_of, bound, log_outputs, sockets
 from smgproxy.probes import ProbeThread
 from smgproxy.routing.router import Router
-from smgproxy.server_options import shown
 from smgproxy.settings import Settings
 from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
 from smgproxy.system.limits import raise_open_files_limit
 from smgproxy.system.notify import Notifier, watchdog_interval_secs
 from smgproxy.system.sockets import PassedSocketError, listen_fds
-from smgproxy.telemetry.logs import open_outputs, set_up_logs
+from smgproxy.telemetry.logs import set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
-from smgproxy.telemetry.options import TelemetryOptions
-from smgproxy.telemetry.output import Outputs
 from smgproxy.telemetry.requestlog import RequestLog
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
+    Histogram,
     HttpStats,
     LoopStats,
     RouterStats,
@@ -62,14 +62,8 @@ _log = logging.getLogger("smgproxy.gateway")
 KEEPALIVE_SWEEP_SECS = 0.25
 LOG_FLUSH_SECS = 0.5
 LOOP_TICK_SECS = 0.1
-# The name of the socket that systemd may pass for metrics; any other is for clients.
-METRICS_SOCKET = "metrics"
 # What clients may choose in their TLS handshake, the best one first.
 ALPN = ("h2", "http/1.1")
-
-
-class StartError(Exception):
-    """The gateway cannot start; the text is one line that names the remedy."""
 
 
 _START_ERRORS = (StartError, PassedSocketError, SimulatedWorkersError, TlsFileError)
@@ -122,7 +116,9 @@ class Gateway:
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
         self.loop_stats = LoopStats(LOOP_TICK_SECS)
-        self._log_outputs = _opened(telemetry)
+        # Seconds in the scheduler's queues, by class.
+        self._waits = [Histogram(bounds) for _ in CLASS_NAMES]
+        self._log_outputs = log_outputs(telemetry)
         self.request_log = RequestLog(
             telemetry.log_level, telemetry.log_json, self._log_outputs
         )
@@ -174,9 +170,17 @@ class Gateway:
         self._undo_logs = set_up_logs(settings.telemetry, self._log_outputs)
         for notice in settings.notices:
             _log.warning("%s", notice)
+        # Only now, as it may have something to log.
+        self.dispatcher.gate = open_gate(
+            settings.limiter,
+            settings.scheduler,
+            self.registry,
+            self._waits,
+            self._loop,
+        )
         for warning in self._tls.load():
             _log.warning("%s", warning)
-        clients, metrics = self._sockets()
+        clients, metrics = sockets(settings, self._passed)
         urls = settings.server.worker_urls
         if settings.simulated is not None:
             self._simulated = SimulatedWorkers(settings.simulated)
@@ -194,9 +198,11 @@ class Gateway:
         self._start_sweepers()
         self._start_probes()
         scheme = "https" if settings.tls.serves_https else "http"
-        addresses = [_address(sock, scheme) for sock in clients]
+        addresses = [address_of(sock, scheme) for sock in clients]
         passed = tuple(addresses) if self._passed else ()
-        text = banner(settings, Facts(simulated, passed), is_coloured=_is_terminal())
+        gate = self.dispatcher.gate
+        facts = Facts(simulated, passed, gate is not None and gate.has_scheduler)
+        text = banner(settings, facts, is_coloured=_is_terminal())
         print(text, end="", flush=True)
         self._notifier.ready()
         self._notifier.status("serving")
@@ -262,6 +268,8 @@ class Gateway:
         for sweeper in self._sweepers:
             sweeper.close()
         self.fleet.close()
+        if self.dispatcher.gate is not None:
+            self.dispatcher.gate.close()
         self.listener.close()
         self._metrics.close()
         self.upstream.close()
@@ -291,8 +299,11 @@ class Gateway:
     def _callers(self) -> Callers | None:
         """Who identifies callers; None when no key and no tenant is asked for."""
         settings = self._settings
+        needs_tenants = (
+            self.budgets is not None or settings.scheduler.priority_scheduler_enabled
+        )
         if settings.keys is None and settings.tenant_header is None:
-            if self.budgets is None:
+            if not needs_tenants:
                 return None
         return Callers(settings.keys, settings.tenant_header)
 
@@ -305,25 +316,10 @@ class Gateway:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _sockets(self) -> tuple[list[socket.socket], socket.socket]:
-        """Client and metrics sockets: those systemd passed, else bound here."""
-        settings = self._settings
-        clients = [one.sock for one in self._passed if one.name != METRICS_SOCKET]
-        metrics = [one.sock for one in self._passed if one.name == METRICS_SOCKET]
-        server, telemetry = settings.server, settings.telemetry
-        if not clients:
-            clients = [_bound("--port", server.host, server.port, server.reuse_port)]
-        if not metrics:
-            host = telemetry.prometheus_host or (
-                "::" if ":" in server.host else "0.0.0.0"
-            )
-            metrics = [_bound("--prometheus-port", host, telemetry.prometheus_port)]
-        return clients, metrics[0]
-
     def _start_probes(self) -> None:
         server = self._settings.server
         if server.health_check_port is not None:
-            sock = _bound("--health-check-port", server.host, server.health_check_port)
+            sock = bound("--health-check-port", server.host, server.health_check_port)
             routes = probe_routes(self.registry, self._is_draining)
             self._probes = ProbeThread(sock, routes)
             self._probes.start()
@@ -354,43 +350,13 @@ class Gateway:
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
+            lambda: gate.families() if (gate := self.dispatcher.gate) else (),
         )
         return Exposition(sources, __version__)
 
     def _ages(self) -> list[float]:
         now = monotonic()
         return [now - exchange.opened_at for exchange in self.dispatcher.running]
-
-
-def _opened(telemetry: TelemetryOptions) -> Outputs:
-    """Where log lines go, or the reason why not."""
-    try:
-        return open_outputs(telemetry)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise StartError(
-            f"--log-dir: cannot write to {shown(error.filename or '')}: {why}; name a "
-            "folder that can be written, or leave the flag out for standard error only"
-        ) from None
-
-
-def _bound(flag: str, host: str, port: int, reuse_port: bool = False) -> socket.socket:
-    """A listening socket's address taken, or the reason why not."""
-    try:
-        return bind(host, port, reuse_port)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise StartError(
-            f"{flag}: cannot listen on {host}:{port}: {why}; choose another with {flag}"
-        ) from None
-
-
-def _address(sock: socket.socket, scheme: str) -> str:
-    name = sock.getsockname()
-    if not isinstance(name, tuple):
-        return f"unix:{name}"
-    host = f"[{name[0]}]" if ":" in name[0] else name[0]
-    return f"{scheme}://{host}:{name[1]}"
 
 
 def _is_terminal() -> bool:

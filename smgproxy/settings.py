@@ -13,9 +13,11 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from smgproxy.admission.budget_rules import BudgetOptions, TenantRules
+from smgproxy.admission.budget_options import BudgetOptions
+from smgproxy.admission.budget_rules import TenantRules
 from smgproxy.admission.key_options import KeyOptions
 from smgproxy.admission.keys import Keys
+from smgproxy.admission.options import LimiterOptions, SchedulerOptions
 from smgproxy.api.aliases import AliasOptions
 from smgproxy.api.cors import CorsOptions
 from smgproxy.core.options import Flag, flag, flags_of
@@ -106,6 +108,8 @@ class Settings:
     aliases: AliasOptions = AliasOptions()
     cors: CorsOptions = CorsOptions()
     fleet: FleetOptions = FleetOptions()
+    limiter: LimiterOptions = LimiterOptions()
+    scheduler: SchedulerOptions = SchedulerOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
     tenant_header: str | None = None  # the header that is trusted to name the tenant
@@ -161,6 +165,8 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "clients": ClientTimeouts,
     "heads": HeadLimits,
     "fleet": FleetOptions,
+    "limiter": LimiterOptions,
+    "scheduler": SchedulerOptions,
     "callers": KeyOptions,
     "tenant_rules": BudgetOptions,
     "tls": TlsOptions,

@@ -49,7 +49,8 @@ TOP: dict[str, set[str]] = {
     "banner": {"settings"},
     "drain": {"core", "dispatch", "downstream"},
     "probes": {"api", "wire", "dispatch", "downstream"},
-    "gateway": {*ROOMS, "settings", "server_options", "banner", "drain", "probes"},
+    "places": {"downstream", "settings", "server_options", "system", "telemetry"},
+    "gateway": {*ROOMS, "settings", "banner", "drain", "places", "probes"},
     "cli": {"api", "settings", "gateway", "arguments", "usage"},
     "__main__": {"cli"},
 }

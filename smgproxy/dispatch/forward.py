@@ -20,13 +20,14 @@ from smgproxy.core.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from smgproxy.core.exchange import Exchange, Verdict
-from smgproxy.core.flow import collect
+from smgproxy.core.exchange import Exchange, Phase, Verdict
+from smgproxy.core.flow import Sink, collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.dispatch.bodymode import STREAMABLE
 from smgproxy.dispatch.charge import TailKeeper, reserve, settle
 from smgproxy.dispatch.filters import ResliceSink
 from smgproxy.dispatch.headers import headers_to_client, headers_to_worker
+from smgproxy.dispatch.held_head import HeldHead
 from smgproxy.dispatch.keepalive import KeepAlives, LiveStream
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.dispatch.upload import Uploads
@@ -232,14 +233,17 @@ class Forwarder:
         is_resliced: bool = False,
     ) -> None:
         """Pass the reply on as it comes; ``is_resliced``: with its deltas cut anew."""
-        response = exchange.response
+        response: Sink = exchange.response
+        exchange.done = self._loop.create_future()
+        if exchange.ticket is not None and exchange.ticket.holds_head:
+            response = HeldHead(exchange)  # commits with the first byte
+        else:
+            exchange.commit()
         resliced: ResliceSink | None = None
         if is_resliced and _is_plain_events(reply):
             resliced = ResliceSink(response, self._loop.call_later, monotonic)
             reply.length = None
         sink = resliced or response
-        exchange.done = self._loop.create_future()
-        exchange.commit()
         headers = headers_to_client(reply, exchange, worker)
         response.start(ResponseHead(reply.status, headers, reply.length))
         is_events = _takes_events(reply)
@@ -279,8 +283,10 @@ class Forwarder:
 
         An event stream gets the contract's error event and a clean end, because SDKs
         show that and only raise on a dropped connection. What cannot take the event
-        is cut.
+        is cut. While nothing has left there can still be an ordinary answer.
         """
+        if exchange.phase != Phase.COMMITTED:
+            return
         exchange.error_code = "stream_error"
         exchange.done = None
         tail = leg.tail

@@ -1,7 +1,7 @@
 """Serve one exchange from head to end: the one place that knows the order.
 
-Size from the head, route, key, body, call, answer; errors become answers here and
-nowhere else, and whatever happens the exchange is accounted for exactly once.
+Size from the head, route, key, permit, body, call, answer; errors become answers here
+and nowhere else, and whatever happens the exchange is accounted for exactly once.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from smgproxy.admission.tenants import Callers
 from smgproxy.api.cors import Cors
 from smgproxy.api.endpoints import ControlRequest, Endpoint, Route, Routes, action_of
 from smgproxy.api.replies import Reply, error_reply
-from smgproxy.core.errors import BodyTooLarge, GatewayError, ShuttingDown
+from smgproxy.core.errors import (
+    BodyTooLarge,
+    GatewayError,
+    Preempted,
+    ShuttingDown,
+)
 from smgproxy.core.exchange import Exchange, Phase, Verdict
 from smgproxy.core.flow import collect
 from smgproxy.dispatch.account import Account
+from smgproxy.dispatch.admit import Gate
 from smgproxy.dispatch.filters import ResponseHeaders
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.identity import RequestIds
@@ -38,6 +44,7 @@ class Dispatcher:
         "_ids",
         "_limit",
         "_loop",
+        "gate",
         "running",
         "on_idle",
     )
@@ -61,6 +68,8 @@ class Dispatcher:
         self._ids = RequestIds(options.request_id_headers)
         self._limit = options.max_payload_size
         self._loop = loop
+        # Set before the first exchange comes; None: everybody is admitted.
+        self.gate: Gate | None = None
         self.running: set[Exchange] = set()
         # Called whenever the last running exchange has ended.
         self.on_idle: Callable[[], None] | None = None
@@ -92,6 +101,9 @@ class Dispatcher:
             if self._callers is not None:
                 self._identify(self._callers, exchange, route)
             if isinstance(action, Endpoint):
+                gate = self.gate
+                if gate is not None and (turn := gate.enter(exchange)) is not None:
+                    gate.take_turn(exchange, await turn)
                 await self._forwarder.forward(exchange, action)
             else:
                 body = await collect(exchange.request, self._limit, BodyTooLarge)
@@ -104,17 +116,25 @@ class Dispatcher:
                 raise
             if exchange.verdict is Verdict.DRAINED:
                 self._answer_error(exchange, ShuttingDown())
+            elif exchange.verdict is Verdict.PREEMPTED:
+                self._answer_error(exchange, Preempted())
         except Exception:  # the last line of defence: a bug must not go unanswered
             _log.exception("request failed inside the gateway")
             self._answer_error(exchange, GatewayError("Internal error"))
         finally:
-            if exchange.reservation is not None:
-                exchange.reservation.close()
-            self._account.finished(exchange)
-            exchange.task = None
-            self.running.discard(exchange)
-            if not self.running and self.on_idle is not None:
-                self.on_idle()
+            self._let_go(exchange)
+
+    def _let_go(self, exchange: Exchange) -> None:
+        """Give back what the exchange holds, on every path, and write it down."""
+        if exchange.ticket is not None and self.gate is not None:
+            self.gate.leave(exchange)
+        if exchange.reservation is not None:
+            exchange.reservation.close()
+        self._account.finished(exchange)
+        exchange.task = None
+        self.running.discard(exchange)
+        if not self.running and self.on_idle is not None:
+            self.on_idle()
 
     def _identify(
         self, callers: Callers, exchange: Exchange, route: Route | None

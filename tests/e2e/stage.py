@@ -140,3 +140,12 @@ async def nothing_left(stage: Stage) -> None:
         lambda: all(busy == 0 for _, busy in gateway.upstream.counts().values())
     )
     assert len(gateway.keepalives) == 0
+    gate = gateway.dispatcher.gate
+    if gate is not None:
+        gauges = {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in gate.families()
+            for sample in family.metric().samples
+            if sample.name.endswith(("_inflight", "_queue_depth"))
+        }
+        assert gauges and not any(gauges.values()), gauges
