@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from smgproxy.fleet.background import Background, Errand
+from smgproxy.fleet.breaker import BreakerSettings
+from smgproxy.fleet.fields import InvalidSpec
 from smgproxy.fleet.health import HealthMonitor
 from smgproxy.fleet.jobs import Job, JobBoard, JobFailed, JobKind, QueueFull
 from smgproxy.fleet.loads import LoadMonitor
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.outside import Fetch, Sleep, Spawn
+from smgproxy.fleet.overload import DEFAULT_LIMITS, OverloadLimits
 from smgproxy.fleet.registration import Registration, RegistrationFailed
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.spec import WorkerPatch, WorkerSpec, check_api_key, check_url
@@ -43,9 +46,11 @@ class BeingRegistered(AlreadyRegistered):
 class Fleet:
     """Brings workers up, watches them, lets them go.
 
-    ``http_pool`` is for workers whose spec says nothing about it. ``fetch`` asks a
-    worker, ``spawn`` runs a coroutine on its own, ``sleep`` waits; ``on_removed`` is
-    told of each worker that the gateway has no more use for.
+    ``http_pool``, ``breaker`` and ``limits`` (None: no overload protection) are for
+    workers whose spec says nothing about it. ``fetch`` asks a worker, ``spawn`` runs a
+    coroutine on its own, ``sleep`` waits; ``on_removed`` is told of each worker that
+    the gateway has no more use for. ``needs_loads`` tells whether loads are polled even
+    with --disable-load-monitoring, because something is decided by them.
     """
 
     __slots__ = (
@@ -55,6 +60,8 @@ class Fleet:
         "_sleep",
         "_on_removed",
         "_http_pool",
+        "_breaker",
+        "_limits",
         "_background",
         "_jobs",
         "_health",
@@ -74,6 +81,9 @@ class Fleet:
         *,
         sleep: Sleep,
         http_pool: HttpPoolSettings,
+        breaker: BreakerSettings = BreakerSettings(),
+        limits: OverloadLimits | None = DEFAULT_LIMITS,
+        needs_loads: Callable[[], bool] = lambda: False,
     ) -> None:
         self.registry = registry
         self.options = options
@@ -81,12 +91,21 @@ class Fleet:
         self._sleep = sleep
         self._on_removed = on_removed
         self._http_pool = http_pool
+        self._breaker = breaker
+        self._limits = limits
         self._background = Background(spawn)
         self._jobs = JobBoard(
             self._background, options.job_queue_capacity, options.job_queue_concurrency
         )
         self._health = HealthMonitor(registry, fetch, sleep, self._worker_failed)
-        self._loads = LoadMonitor(fetch, sleep, options.load_monitor_interval)
+        self._loads = LoadMonitor(
+            registry,
+            fetch,
+            sleep,
+            options.load_monitor_interval,
+            limits,
+            (lambda: True) if not options.disable_load_monitoring else needs_loads,
+        )
         self._pending: dict[str, str] = {}  # URL by the id it will have
         self._watches: dict[Worker, list[Errand]] = {}
         self._order = itertools.count(1)
@@ -180,6 +199,7 @@ class Fleet:
         worker.priority = spec.priority
         worker.cost = spec.cost
         worker.spec = spec.blocks()
+        worker.breaker.settings = spec.breaker_settings(self._breaker)
         return worker
 
     async def _register(self, worker: Worker, spec: WorkerSpec) -> None:
@@ -212,6 +232,10 @@ class Fleet:
         self.registry.changed()
 
     async def _bring_up(self, worker: Worker, spec: WorkerSpec) -> None:
+        try:
+            worker.overload = spec.overload_limits(self._limits)
+        except InvalidSpec as error:
+            raise JobFailed(str(error)) from None
         registration = Registration(
             worker, spec, self.options, self._fetch, self._sleep
         )
@@ -226,10 +250,10 @@ class Fleet:
         self._on_removed(candidate)
 
     def _watch(self, worker: Worker) -> None:
-        watches = [self._background.start(partial(self._health.watch, worker))]
-        if not self.options.disable_load_monitoring:
-            watches.append(self._background.start(partial(self._loads.watch, worker)))
-        self._watches[worker] = watches
+        self._watches[worker] = [
+            self._background.start(partial(watch, worker))
+            for watch in (self._health.watch, self._loads.watch)
+        ]
 
     # -- changing and leaving --------------------------------------------------------
 
@@ -267,7 +291,6 @@ class Fleet:
         settle_secs = worker.health.drain_settle_secs
         was_ready = worker.is_ready
         self.registry.set_state(worker, WorkerState.DRAINING)
-        worker.engine_load = None
         for watch in self._watches.pop(worker, ()):
             watch.cancel()
         if was_ready and settle_secs:

@@ -73,6 +73,10 @@ class Registry:
         if worker.state is not state:
             was_down = worker.state in (WorkerState.NOT_READY, WorkerState.FAILED)
             worker.state = state
+            if state is not WorkerState.READY:
+                # What it reported while it was well says nothing about now.
+                worker.engine_load = None
+                worker.is_overloaded = False
             self._changed()
             if was_down and state is WorkerState.READY:
                 worker.breaker.note_health_returned()
