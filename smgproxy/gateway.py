@@ -11,7 +11,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 from typing import Any
 
 import uvloop
@@ -29,22 +29,22 @@ from smgproxy.dispatch.account import Account
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
-from smgproxy.downstream.listener import Listener, bind
+from smgproxy.downstream.listener import Listener
 from smgproxy.drain import Drain, DrainTimes
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
 from smgproxy.probes import ProbeThread
 from smgproxy.routing.router import Router
-from smgproxy.server_options import shown
 from smgproxy.settings import Settings
 from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
+from smgproxy.start import StartError, address, bound, opened
 from smgproxy.system.limits import raise_open_files_limit
 from smgproxy.system.notify import Notifier, watchdog_interval_secs
 from smgproxy.system.sockets import PassedSocketError, listen_fds
-from smgproxy.telemetry.logs import open_outputs, set_up_logs
+from smgproxy.telemetry.families import Metric
+from smgproxy.telemetry.fleet_metrics import overload_families
+from smgproxy.telemetry.logs import set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
-from smgproxy.telemetry.options import TelemetryOptions
-from smgproxy.telemetry.output import Outputs
 from smgproxy.telemetry.requestlog import RequestLog
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
@@ -64,10 +64,6 @@ LOOP_TICK_SECS = 0.1
 METRICS_SOCKET = "metrics"
 # What clients may choose in their TLS handshake, the best one first.
 ALPN = ("h2", "http/1.1")
-
-
-class StartError(Exception):
-    """The gateway cannot start; the text is one line that names the remedy."""
 
 
 _START_ERRORS = (StartError, PassedSocketError, SimulatedWorkersError, TlsFileError)
@@ -120,9 +116,15 @@ class Gateway:
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
         self.loop_stats = LoopStats(LOOP_TICK_SECS)
-        self._log_outputs = _opened(telemetry)
+        self._log_outputs = opened(telemetry)
         self.request_log = RequestLog(
             telemetry.log_level, telemetry.log_json, self._log_outputs
+        )
+        self.router = Router(
+            self.registry,
+            settings.routing,
+            sheds=settings.overload.is_asked_for,
+            retry_secs=settings.fleet.load_monitor_interval,
         )
         self.fleet = Fleet(
             self.registry,
@@ -132,11 +134,13 @@ class Gateway:
             self.upstream.forget,
             sleep=asyncio.sleep,
             http_pool=settings.upstream.http_pool(),
+            limits=settings.overload.limits,
+            needs_loads=lambda: self.router.reads_loads,
         )
         rules = settings.tenant_rules
         self.budgets = None if rules is None else Budgets(rules, monotonic())
         self._forwarder = Forwarder(
-            Router(self.registry, settings.routing),
+            self.router,
             self.upstream,
             settings.dispatch,
             self.router_stats,
@@ -190,7 +194,7 @@ class Gateway:
         self._start_sweepers()
         self._start_probes()
         scheme = "https" if settings.tls.serves_https else "http"
-        addresses = [_address(sock, scheme) for sock in clients]
+        addresses = [address(sock, scheme) for sock in clients]
         passed = tuple(addresses) if self._passed else ()
         text = banner(settings, Facts(simulated, passed), is_coloured=_is_terminal())
         print(text, end="", flush=True)
@@ -308,18 +312,18 @@ class Gateway:
         metrics = [one.sock for one in self._passed if one.name == METRICS_SOCKET]
         server, telemetry = settings.server, settings.telemetry
         if not clients:
-            clients = [_bound("--port", server.host, server.port, server.reuse_port)]
+            clients = [bound("--port", server.host, server.port, server.reuse_port)]
         if not metrics:
             host = telemetry.prometheus_host or (
                 "::" if ":" in server.host else "0.0.0.0"
             )
-            metrics = [_bound("--prometheus-port", host, telemetry.prometheus_port)]
+            metrics = [bound("--prometheus-port", host, telemetry.prometheus_port)]
         return clients, metrics[0]
 
     def _start_probes(self) -> None:
         server = self._settings.server
         if server.health_check_port is not None:
-            sock = _bound("--health-check-port", server.host, server.health_check_port)
+            sock = bound("--health-check-port", server.host, server.health_check_port)
             routes = probe_routes(self.registry, self._is_draining)
             self._probes = ProbeThread(sock, routes)
             self._probes.start()
@@ -350,43 +354,17 @@ class Gateway:
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
+            [self._overload_families],
         )
         return Exposition(sources, __version__)
+
+    def _overload_families(self) -> Iterator[Metric]:
+        router = self.router
+        return overload_families(router.overload_sheds, router.overload_fallbacks)
 
     def _ages(self) -> list[float]:
         now = monotonic()
         return [now - exchange.opened_at for exchange in self.dispatcher.running]
-
-
-def _opened(telemetry: TelemetryOptions) -> Outputs:
-    """Where log lines go, or the reason why not."""
-    try:
-        return open_outputs(telemetry)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise StartError(
-            f"--log-dir: cannot write to {shown(error.filename or '')}: {why}; name a "
-            "folder that can be written, or leave the flag out for standard error only"
-        ) from None
-
-
-def _bound(flag: str, host: str, port: int, reuse_port: bool = False) -> socket.socket:
-    """A listening socket's address taken, or the reason why not."""
-    try:
-        return bind(host, port, reuse_port)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise StartError(
-            f"{flag}: cannot listen on {host}:{port}: {why}; choose another with {flag}"
-        ) from None
-
-
-def _address(sock: socket.socket, scheme: str) -> str:
-    name = sock.getsockname()
-    if not isinstance(name, tuple):
-        return f"unix:{name}"
-    host = f"[{name[0]}]" if ":" in name[0] else name[0]
-    return f"{scheme}://{host}:{name[1]}"
 
 
 def _is_terminal() -> bool:

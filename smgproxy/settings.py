@@ -20,6 +20,7 @@ from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.downstream.listener import ClientTimeouts
 from smgproxy.fleet.options import FleetOptions
+from smgproxy.fleet.overload import OverloadOptions
 from smgproxy.routing.router import RoutingOptions
 from smgproxy.server_options import ServerOptions, parse_host
 from smgproxy.simulated.options import MAX_WORKERS, SimulatedOptions
@@ -102,6 +103,7 @@ class Settings:
     routing: RoutingOptions = RoutingOptions()
     dispatch: DispatchOptions = DispatchOptions()
     fleet: FleetOptions = FleetOptions()
+    overload: OverloadOptions = OverloadOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
     tenant_header: str | None = None  # the header that is trusted to name the tenant
@@ -155,6 +157,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "clients": ClientTimeouts,
     "heads": HeadLimits,
     "fleet": FleetOptions,
+    "overload": OverloadOptions,
     "callers": KeyOptions,
     "tenant_rules": BudgetOptions,
     "tls": TlsOptions,

@@ -49,7 +49,8 @@ TOP: dict[str, set[str]] = {
     "banner": {"settings"},
     "drain": {"core", "dispatch", "downstream"},
     "probes": {"api", "wire", "dispatch", "downstream"},
-    "gateway": {*ROOMS, "settings", "server_options", "banner", "drain", "probes"},
+    "start": {"downstream", "telemetry", "server_options"},
+    "gateway": {*ROOMS, "settings", "banner", "drain", "probes", "start"},
     "cli": {"settings", "gateway", "arguments", "usage"},
     "__main__": {"cli"},
 }

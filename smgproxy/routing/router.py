@@ -157,6 +157,11 @@ class Router:
         return any(policy.reads_text for policy in self.policies())
 
     @property
+    def reads_loads(self) -> bool:
+        """Whether any policy in use goes by what engines report, or shedding does."""
+        return self._sheds or any(policy.reads_loads for policy in self.policies())
+
+    @property
     def has_many_models(self) -> bool:
         """Whether the body alone tells which of several models is meant."""
         return self._registry.model_count > 1

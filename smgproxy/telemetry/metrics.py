@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -60,6 +60,7 @@ class Sources:
         "sends",
         "lost_lines",
         "charges",
+        "more",
     )
 
     def __init__(
@@ -74,6 +75,7 @@ class Sources:
         sends: Callable[[], int],
         lost_lines: Callable[[], int],
         charges: dict[tuple[str, str], int] | None = None,
+        more: Sequence[Callable[[], Iterable[Metric]]] = (),
     ) -> None:
         self.http = http
         self.router = router
@@ -86,6 +88,7 @@ class Sources:
         self.lost_lines = lost_lines  # of the log
         # Decisions of budgets, by tenant and result.
         self.charges = {} if charges is None else charges
+        self.more = more  # families of rooms that are not always there
 
 
 class Exposition:
@@ -128,6 +131,8 @@ class Exposition:
             ["tenant", "result"],
             self._sources.charges.items(),
         )
+        for families in self._sources.more:
+            yield from families()
         yield from self._loop()
 
     def _http(self) -> Iterator[Metric]:

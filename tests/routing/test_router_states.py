@@ -302,3 +302,20 @@ def test_a_worker_that_left_is_forgotten_by_every_policy(registry: Registry) -> 
     registry.remove(registry.all()[0])
     router.sweep(0)
     assert not policy.indexes
+
+
+@pytest.mark.parametrize(
+    ("policy", "sheds", "is_needed"),
+    [
+        ("round_robin", False, False),
+        ("round_robin", True, True),
+        ("least_load", False, True),
+        ("cache_aware", False, True),
+        ("power_of_two", False, True),
+    ],
+)
+def test_loads_are_read_by_policies_that_compare_them_and_by_shedding(
+    policy: str, sheds: bool, is_needed: bool
+) -> None:
+    router = Router(Registry(), RoutingOptions(policy), sheds=sheds)
+    assert router.reads_loads is is_needed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from smgproxy.fleet.worker import Worker, WorkerState
+from smgproxy.telemetry.fleet_metrics import overload_families
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.stats import HttpStats, LoopStats, RouterStats
 
@@ -45,6 +46,7 @@ class Page:
             *(lambda: self.workers, lambda: self.ages),
             lambda: {"http://w": (4, 2)},
             *(lambda: 7, lambda: 8),
+            more=[lambda: overload_families(0, 0)],
         )
         self.exposition = Exposition(sources, "1.2.3")
 
