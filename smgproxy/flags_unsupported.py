@@ -82,23 +82,13 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--prefill-queue-timeout-secs",
     ),
     "Service Discovery (Kubernetes)": (
-        "--service-discovery",
-        "--discovery-provider",
-        "--selector",
-        "--service-discovery-port",
-        "--service-discovery-namespace",
         "--kv-connector-annotation",
         "--kv-engine-id-annotation",
         "--encode-selector",
         "--prefill-selector",
         "--decode-selector",
         "--router-selector",
-        "--model-id-from",
         "--model-alias",
-    ),
-    "Service Discovery (File)": (
-        "--discovery-file",
-        "--discovery-check-interval-secs",
     ),
     "Profiling": ("--jemalloc-prof-dir",),
     "Request Handling": (

@@ -25,6 +25,7 @@ from smgproxy.control.metrics import metrics_routes
 from smgproxy.control.routes import add_control_routes, probe_routes
 from smgproxy.core.access import Access
 from smgproxy.core.clock import Sweeper, monotonic
+from smgproxy.discovery import Discovery
 from smgproxy.dispatch.account import Account
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
@@ -137,6 +138,9 @@ class Gateway:
             limits=settings.overload.limits,
             needs_loads=lambda: self.router.reads_loads,
         )
+        self._discovery = Discovery(
+            settings.discovery, self.fleet, asyncio.sleep, bounds
+        )
         rules = settings.tenant_rules
         self.budgets = None if rules is None else Budgets(rules, monotonic())
         self._forwarder = Forwarder(
@@ -191,6 +195,7 @@ class Gateway:
         keys = settings.keys
         shown = None if keys is None or not keys.for_workers else keys.for_workers.text
         self.fleet.start(urls, shown)
+        self._discovery.start(self._spawn, shown)
         self._start_sweepers()
         self._start_probes()
         scheme = "https" if settings.tls.serves_https else "http"
@@ -261,6 +266,7 @@ class Gateway:
         """Let go of everything; safe whatever was started."""
         for sweeper in self._sweepers:
             sweeper.close()
+        self._discovery.close()
         self.fleet.close()
         self.listener.close()
         self._metrics.close()
@@ -354,7 +360,7 @@ class Gateway:
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
-            [self._overload_families],
+            [self._overload_families, self._discovery.families],
         )
         return Exposition(sources, __version__)
 

@@ -19,6 +19,7 @@ from smgproxy.admission.keys import Keys
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.downstream.listener import ClientTimeouts
+from smgproxy.fleet.discovery_options import DiscoveryOptions
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.overload import OverloadOptions
 from smgproxy.routing.router import RoutingOptions
@@ -104,6 +105,7 @@ class Settings:
     dispatch: DispatchOptions = DispatchOptions()
     fleet: FleetOptions = FleetOptions()
     overload: OverloadOptions = OverloadOptions()
+    discovery: DiscoveryOptions = DiscoveryOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
     tenant_header: str | None = None  # the header that is trusted to name the tenant
@@ -115,6 +117,13 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_metrics_host()
         self._refuse_shared_ports()
+        self._follow_discovery()
+
+    def _follow_discovery(self) -> None:
+        """Who is found again need not be kept while it is down."""
+        if self.fleet.remove_unhealthy_workers is None and self.discovery.provider:
+            fleet = dataclasses.replace(self.fleet, remove_unhealthy_workers=True)
+            object.__setattr__(self, "fleet", fleet)
 
     def _check_metrics_host(self) -> None:
         """The same kinds of address as for --host."""
@@ -158,6 +167,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "heads": HeadLimits,
     "fleet": FleetOptions,
     "overload": OverloadOptions,
+    "discovery": DiscoveryOptions,
     "callers": KeyOptions,
     "tenant_rules": BudgetOptions,
     "tls": TlsOptions,

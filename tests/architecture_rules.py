@@ -50,7 +50,10 @@ TOP: dict[str, set[str]] = {
     "drain": {"core", "dispatch", "downstream"},
     "probes": {"api", "wire", "dispatch", "downstream"},
     "start": {"downstream", "telemetry", "server_options"},
-    "gateway": {*ROOMS, "settings", "banner", "drain", "probes", "start"},
+    "discovery": {"core", "fleet", "telemetry", "start"},
+    "gateway": {
+        *(*ROOMS, "settings", "banner", "discovery", "drain", "probes", "start"),
+    },
     "cli": {"settings", "gateway", "arguments", "usage"},
     "__main__": {"cli"},
 }

@@ -67,6 +67,7 @@ class Fleet:
         "_health",
         "_loads",
         "_pending",
+        "_pending_ids",
         "_watches",
         "_order",
     )
@@ -107,6 +108,7 @@ class Fleet:
             (lambda: True) if not options.disable_load_monitoring else needs_loads,
         )
         self._pending: dict[str, str] = {}  # URL by the id it will have
+        self._pending_ids: dict[str, str] = {}  # and the other way round
         self._watches: dict[Worker, list[Errand]] = {}
         self._order = itertools.count(1)
 
@@ -131,17 +133,18 @@ class Fleet:
         registered = self.registry.by_url(spec.url)
         if registered is not None:
             raise AlreadyRegistered(spec.url, registered.id)
-        for worker_id, url in self._pending.items():
-            if url == spec.url:
-                raise BeingRegistered(url, worker_id)
+        pending = self._pending_ids.get(spec.url)
+        if pending is not None:
+            raise BeingRegistered(spec.url, pending)
         worker = self._candidate(str(uuid.uuid4()), spec)
         worker.order = next(self._order)
         job = Job(JobKind.ADD, worker.id, spec.url)
         self._pending[worker.id] = spec.url
+        self._pending_ids[spec.url] = worker.id
         try:
             self._jobs.submit(job, partial(self._register, worker, spec))
         except QueueFull:
-            del self._pending[worker.id]
+            self._no_longer_pending(worker)
             raise
         return job
 
@@ -174,6 +177,10 @@ class Fleet:
             raise UnknownWorker(worker_id)
         return url
 
+    def is_known(self, worker_id: str) -> bool:
+        """Whether a worker has this id, or one that is being registered will."""
+        return worker_id in self._pending or self.registry.get(worker_id) is not None
+
     def latest_job(self, worker_id: str) -> Job | None:
         """A worker's job that is under way or failed lately."""
         return self._jobs.latest(worker_id)
@@ -184,6 +191,7 @@ class Fleet:
         self._background.close()
         self._watches.clear()
         self._pending.clear()
+        self._pending_ids.clear()
 
     # -- joining ---------------------------------------------------------------------
 
@@ -208,7 +216,7 @@ class Fleet:
             await self._bring_up(worker, spec)
             is_up = True
         finally:
-            self._pending.pop(worker.id, None)
+            self._no_longer_pending(worker)
             if not is_up:
                 self._discard(worker)
         self.registry.add(worker)
@@ -218,6 +226,10 @@ class Fleet:
             *(worker.url, worker.runtime_type, worker.model_id),
         )
         self._watch(worker)
+
+    def _no_longer_pending(self, worker: Worker) -> None:
+        self._pending.pop(worker.id, None)
+        self._pending_ids.pop(worker.url, None)
 
     async def _reregister(self, job: Job, spec: WorkerSpec) -> None:
         candidate = self._candidate(job.worker_id, spec)

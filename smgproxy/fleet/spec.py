@@ -39,8 +39,9 @@ _NOT_BUILT = (
 class WorkerSpec:
     """A worker as it was asked for.
 
-    The last four hold what was given of these blocks; None when the spec had no such
-    block.
+    The blocks ``health`` to ``resilience`` hold what was given of them; None when the
+    spec had no such block. ``keeps_engine_name``: where labels name the model otherwise
+    than its engine does, the engine's name is an alias.
     """
 
     url: str
@@ -54,6 +55,7 @@ class WorkerSpec:
     overload: Mapping[str, Any] | None = None
     http_pool: Mapping[str, Any] | None = None
     resilience: Mapping[str, Any] | None = None
+    keeps_engine_name: bool = False
 
     def blocks(self) -> dict[str, Any]:
         """The optional blocks as GET /workers shows them again, in its order."""
@@ -99,14 +101,15 @@ def check_url(url: str) -> str:
 
     The text is kept as it is: it is the worker's identity.
     """
-    fault = _url_fault(url)
+    fault = url_fault(url)
     if fault:
         shown = url if len(url) <= _MAX_URL_CHARACTERS else "(too long to show)"
         raise InvalidSpec(f"Invalid value for field 'worker_url': {shown} - {fault}")
     return url
 
 
-def _url_fault(url: str) -> str:
+def url_fault(url: str) -> str:
+    """Why no worker can be registered under a URL; empty when one can."""
     if not url:
         return "URL cannot be empty"
     if len(url) > _MAX_URL_CHARACTERS:
