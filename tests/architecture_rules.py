@@ -50,7 +50,10 @@ TOP: dict[str, set[str]] = {
     "drain": {"core", "dispatch", "downstream"},
     "probes": {"api", "wire", "dispatch", "downstream"},
     "places": {"downstream", "settings", "server_options", "system", "telemetry"},
-    "gateway": {*ROOMS, "settings", "banner", "drain", "places", "probes"},
+    "discovery": {"core", "fleet", "telemetry", "places"},
+    "gateway": {
+        *(*ROOMS, "settings", "banner", "discovery", "drain", "places", "probes"),
+    },
     "cli": {"api", "settings", "gateway", "arguments", "usage"},
     "__main__": {"cli"},
 }

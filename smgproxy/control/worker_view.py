@@ -25,9 +25,7 @@ def worker_view(worker: Worker, job: Job | None = None) -> dict[str, Any]:
         view["labels"] = worker.labels
     view["priority"] = worker.priority
     view["cost"] = worker.cost
-    for name in ("health", "http_pool"):
-        if name in worker.spec:
-            view[name] = worker.spec[name]
+    view.update(worker.spec)
     view["max_connection_attempts"] = MAX_CONNECTION_ATTEMPTS
     view["is_healthy"] = worker.is_ready
     view["status"] = worker.state.value

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
 
-from smgproxy.core.errors import GatewayError, ReplyTooLarge, UpstreamError
+from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.core.options import flag
 from smgproxy.fleet.worker import Worker
 
@@ -144,10 +144,9 @@ class Attempts:
         """Whether another attempt is made after one that got no whole answer.
 
         Errors that the gateway met at a worker are retried, whatever their status;
-        its own refusals are not: nobody to pick, shed, too large.
+        its own refusals are not: nobody to pick, shed.
         """
-        is_transport = isinstance(error, UpstreamError)
-        return self._again(is_transport and not isinstance(error, ReplyTooLarge))
+        return self._again(isinstance(error, UpstreamError))
 
     def charges(self, worker: Worker) -> bool:
         """Whether a failure is this request's first at ``worker``.

@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from smgproxy.fleet.background import Background, Errand
+from smgproxy.fleet.breaker import BreakerSettings
+from smgproxy.fleet.fields import InvalidSpec
 from smgproxy.fleet.health import HealthMonitor
 from smgproxy.fleet.jobs import Job, JobBoard, JobFailed, JobKind, QueueFull
 from smgproxy.fleet.loads import LoadMonitor
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.outside import Fetch, Sleep, Spawn
+from smgproxy.fleet.overload import DEFAULT_LIMITS, OverloadLimits
 from smgproxy.fleet.registration import Registration, RegistrationFailed
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.spec import WorkerPatch, WorkerSpec, check_api_key, check_url
@@ -43,9 +46,11 @@ class BeingRegistered(AlreadyRegistered):
 class Fleet:
     """Brings workers up, watches them, lets them go.
 
-    ``http_pool`` is for workers whose spec says nothing about it. ``fetch`` asks a
-    worker, ``spawn`` runs a coroutine on its own, ``sleep`` waits; ``on_removed`` is
-    told of each worker that the gateway has no more use for.
+    ``http_pool``, ``breaker`` and ``limits`` (None: no overload protection) are for
+    workers whose spec says nothing about it. ``fetch`` asks a worker, ``spawn`` runs a
+    coroutine on its own, ``sleep`` waits; ``on_removed`` is told of each worker that
+    the gateway has no more use for. ``needs_loads`` tells whether loads are polled even
+    with --disable-load-monitoring, because something is decided by them.
     """
 
     __slots__ = (
@@ -55,11 +60,14 @@ class Fleet:
         "_sleep",
         "_on_removed",
         "_http_pool",
+        "_breaker",
+        "_limits",
         "_background",
         "_jobs",
         "_health",
         "_loads",
         "_pending",
+        "_pending_ids",
         "_watches",
         "_order",
     )
@@ -74,6 +82,9 @@ class Fleet:
         *,
         sleep: Sleep,
         http_pool: HttpPoolSettings,
+        breaker: BreakerSettings = BreakerSettings(),
+        limits: OverloadLimits | None = DEFAULT_LIMITS,
+        needs_loads: Callable[[], bool] = lambda: False,
     ) -> None:
         self.registry = registry
         self.options = options
@@ -81,13 +92,23 @@ class Fleet:
         self._sleep = sleep
         self._on_removed = on_removed
         self._http_pool = http_pool
+        self._breaker = breaker
+        self._limits = limits
         self._background = Background(spawn)
         self._jobs = JobBoard(
             self._background, options.job_queue_capacity, options.job_queue_concurrency
         )
         self._health = HealthMonitor(registry, fetch, sleep, self._worker_failed)
-        self._loads = LoadMonitor(fetch, sleep, options.load_monitor_interval)
+        self._loads = LoadMonitor(
+            registry,
+            fetch,
+            sleep,
+            options.load_monitor_interval,
+            limits,
+            (lambda: True) if not options.disable_load_monitoring else needs_loads,
+        )
         self._pending: dict[str, str] = {}  # URL by the id it will have
+        self._pending_ids: dict[str, str] = {}  # and the other way round
         self._watches: dict[Worker, list[Errand]] = {}
         self._order = itertools.count(1)
 
@@ -112,17 +133,18 @@ class Fleet:
         registered = self.registry.by_url(spec.url)
         if registered is not None:
             raise AlreadyRegistered(spec.url, registered.id)
-        for worker_id, url in self._pending.items():
-            if url == spec.url:
-                raise BeingRegistered(url, worker_id)
+        pending = self._pending_ids.get(spec.url)
+        if pending is not None:
+            raise BeingRegistered(spec.url, pending)
         worker = self._candidate(str(uuid.uuid4()), spec)
         worker.order = next(self._order)
         job = Job(JobKind.ADD, worker.id, spec.url)
         self._pending[worker.id] = spec.url
+        self._pending_ids[spec.url] = worker.id
         try:
             self._jobs.submit(job, partial(self._register, worker, spec))
         except QueueFull:
-            del self._pending[worker.id]
+            self._no_longer_pending(worker)
             raise
         return job
 
@@ -155,6 +177,10 @@ class Fleet:
             raise UnknownWorker(worker_id)
         return url
 
+    def is_known(self, worker_id: str) -> bool:
+        """Whether a worker has this id, or one that is being registered will."""
+        return worker_id in self._pending or self.registry.get(worker_id) is not None
+
     def latest_job(self, worker_id: str) -> Job | None:
         """A worker's job that is under way or failed lately."""
         return self._jobs.latest(worker_id)
@@ -165,6 +191,7 @@ class Fleet:
         self._background.close()
         self._watches.clear()
         self._pending.clear()
+        self._pending_ids.clear()
 
     # -- joining ---------------------------------------------------------------------
 
@@ -180,6 +207,7 @@ class Fleet:
         worker.priority = spec.priority
         worker.cost = spec.cost
         worker.spec = spec.blocks()
+        worker.breaker.settings = spec.breaker_settings(self._breaker)
         return worker
 
     async def _register(self, worker: Worker, spec: WorkerSpec) -> None:
@@ -188,7 +216,7 @@ class Fleet:
             await self._bring_up(worker, spec)
             is_up = True
         finally:
-            self._pending.pop(worker.id, None)
+            self._no_longer_pending(worker)
             if not is_up:
                 self._discard(worker)
         self.registry.add(worker)
@@ -198,6 +226,10 @@ class Fleet:
             *(worker.url, worker.runtime_type, worker.model_id),
         )
         self._watch(worker)
+
+    def _no_longer_pending(self, worker: Worker) -> None:
+        self._pending.pop(worker.id, None)
+        self._pending_ids.pop(worker.url, None)
 
     async def _reregister(self, job: Job, spec: WorkerSpec) -> None:
         candidate = self._candidate(job.worker_id, spec)
@@ -212,6 +244,10 @@ class Fleet:
         self.registry.changed()
 
     async def _bring_up(self, worker: Worker, spec: WorkerSpec) -> None:
+        try:
+            worker.overload = spec.overload_limits(self._limits)
+        except InvalidSpec as error:
+            raise JobFailed(str(error)) from None
         registration = Registration(
             worker, spec, self.options, self._fetch, self._sleep
         )
@@ -226,10 +262,10 @@ class Fleet:
         self._on_removed(candidate)
 
     def _watch(self, worker: Worker) -> None:
-        watches = [self._background.start(partial(self._health.watch, worker))]
-        if not self.options.disable_load_monitoring:
-            watches.append(self._background.start(partial(self._loads.watch, worker)))
-        self._watches[worker] = watches
+        self._watches[worker] = [
+            self._background.start(partial(watch, worker))
+            for watch in (self._health.watch, self._loads.watch)
+        ]
 
     # -- changing and leaving --------------------------------------------------------
 
@@ -267,7 +303,6 @@ class Fleet:
         settle_secs = worker.health.drain_settle_secs
         was_ready = worker.is_ready
         self.registry.set_state(worker, WorkerState.DRAINING)
-        worker.engine_load = None
         for watch in self._watches.pop(worker, ()):
             watch.cancel()
         if was_ready and settle_secs:

@@ -13,6 +13,7 @@ from smgproxy.core.clock import monotonic
 from smgproxy.fleet import identity
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.outside import Fetch, Sleep, Told, ask
+from smgproxy.fleet.registry import UNKNOWN_MODEL
 from smgproxy.fleet.spec import UNSPECIFIED, WorkerSpec
 from smgproxy.fleet.worker import Worker
 
@@ -67,12 +68,17 @@ class Registration:
         runtime = self._spec.runtime_type
         if runtime == UNSPECIFIED:
             runtime = await self._detect_engine()
-        labels = await self._discover(runtime)
-        labels.update(self._spec.labels)
+        told = await self._discover(runtime)
+        labels = {**told, **self._spec.labels}
+        card = identity.card_from(labels)
+        if self._spec.keeps_engine_name:
+            own_name = identity.card_from(told)["id"]
+            if own_name not in (card["id"], UNKNOWN_MODEL):
+                card["aliases"] = [own_name]
         worker = self._worker
         worker.runtime_type = runtime
         worker.labels = labels
-        worker.models = list(self._spec.models) or [identity.card_from(labels)]
+        worker.models = list(self._spec.models) or [card]
 
     async def _classify(self) -> None:
         """An engine has /health; a server with a model list alone is a provider."""

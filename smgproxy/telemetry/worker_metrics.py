@@ -30,6 +30,7 @@ class WorkerLike(Protocol):
     worker_type: str
     load: int
     engine_load: dict[str, Any] | None
+    is_overloaded: bool
     requests: dict[str, int]
     selections: dict[tuple[str, str], int]
     backend_errors: int
@@ -97,6 +98,7 @@ class WorkerFamilies:
     def collect(self, workers: Sequence[WorkerLike]) -> Iterator[Family]:
         """The families, of the workers that are registered now."""
         yield self._pool_size(workers)
+        yield self._overloaded(workers)
         yield from _gauges(workers)
         yield from _counters(workers)
         yield from _totals(self._count(workers))
@@ -130,6 +132,17 @@ class WorkerFamilies:
             "Registered workers",
             ["worker_type", "connection_mode", "model"],
             [((kind, "http", model), size) for (kind, model), size in sizes.items()],
+        )
+
+    def _overloaded(self, workers: Sequence[WorkerLike]) -> Family:
+        counts = dict.fromkeys((model for _, model in self._sizes), 0)
+        for worker in workers:
+            _add(counts, worker.model_id or "unknown", int(worker.is_overloaded))
+        return gauge(
+            "smg_workers_overloaded",
+            "Workers that get no requests because of what they report",
+            ["model"],
+            [((model,), count) for model, count in counts.items()],
         )
 
 

@@ -226,4 +226,8 @@ async def finish(worker: Waiting, *calls: Call) -> None:
 
 def named(name: str) -> bytes:
     """A chat body that a worker can tell from others."""
-    return ujson.dumps({"model": "m", "messages": [], "user": name}).encode()
+    return ujson.dumps({
+        "model": "m",
+        "messages": [{"role": "user", "content": "hi"}],
+        "user": name,
+    }).encode()

@@ -120,6 +120,7 @@ class FakeWorker:
         self.accepted = 0
         self.open: set[Connection] = set()
         self.health_status = 200
+        self.loads = b""  # its load report; none by default
         self.model = MODEL
         self._server: asyncio.Server | None = None
         self.port = 0
@@ -176,6 +177,8 @@ class FakeWorker:
                 b'{"object":"list","data":[{"id":"%b","object":"model",'
                 b'"owned_by":"sglang"}]}' % self.model.encode()
             )
+        elif path == "/loads" and self.loads:
+            await connection.answer(self.loads)
         elif path in ("/server_info", "/model_info"):
             await connection.answer(b'{"served_model_name":"%b"}' % self.model.encode())
         else:

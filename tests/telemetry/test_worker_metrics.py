@@ -97,3 +97,11 @@ def test_a_fresh_worker_has_its_counters_at_0() -> None:
     assert polls == {("http://a", "poll"): 0}
     sizes = scrape(families, [one], "smg_worker_pool_size")
     assert sizes == {("regular", "http", "unknown"): 1}
+
+
+def test_overloaded_workers_are_counted_by_model_and_the_last_one_leaves_0() -> None:
+    families, one, other = WorkerFamilies(), worker("http://a"), worker("http://b")
+    one.is_overloaded = True
+    name = "smg_workers_overloaded"
+    assert scrape(families, [one, other], name) == {("m",): 1}
+    assert scrape(families, [], name) == {("m",): 0}
