@@ -99,7 +99,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--decode-selector",
         "--router-selector",
         "--model-id-from",
-        "--model-alias",
     ),
     "Service Discovery (File)": (
         "--discovery-file",
@@ -108,7 +107,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
     "Profiling": ("--jemalloc-prof-dir",),
     "Request Handling": (
         "--storage-context-headers",
-        "--cors-allowed-origins",
     ),
     "Rate Limiting": ("--max-background-responses",),
     "Retry Configuration": (

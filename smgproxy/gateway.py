@@ -19,6 +19,8 @@ from smgproxy import __version__
 from smgproxy.admission.budgets import Budgets
 from smgproxy.admission.classes import CLASS_NAMES
 from smgproxy.admission.tenants import Callers
+from smgproxy.api.bodies import BodyReader
+from smgproxy.api.cors import Cors
 from smgproxy.api.endpoints import INFERENCE, Routes
 from smgproxy.banner import Facts, banner
 from smgproxy.control.metrics import metrics_routes
@@ -132,6 +134,7 @@ class Gateway:
         rules = settings.tenant_rules
         self.budgets = None if rules is None else Budgets(rules, monotonic())
         self._forwarder = Forwarder(
+            BodyReader(settings.aliases.canonical_names()),
             Router(self.registry, settings.routing),
             self.upstream,
             settings.dispatch,
@@ -146,6 +149,7 @@ class Gateway:
             settings.dispatch,
             loop,
             self._callers(),
+            Cors(settings.cors) if settings.cors.cors_allowed_origins else None,
         )
         self.listener = Listener(
             settings.clients, settings.heads, self.dispatcher.on_exchange

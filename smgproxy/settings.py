@@ -18,6 +18,8 @@ from smgproxy.admission.budget_rules import TenantRules
 from smgproxy.admission.key_options import KeyOptions
 from smgproxy.admission.keys import Keys
 from smgproxy.admission.options import LimiterOptions, SchedulerOptions
+from smgproxy.api.aliases import AliasOptions
+from smgproxy.api.cors import CorsOptions
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.downstream.listener import ClientTimeouts
@@ -103,6 +105,8 @@ class Settings:
     upstream: UpstreamOptions = UpstreamOptions()
     routing: RoutingOptions = RoutingOptions()
     dispatch: DispatchOptions = DispatchOptions()
+    aliases: AliasOptions = AliasOptions()
+    cors: CorsOptions = CorsOptions()
     fleet: FleetOptions = FleetOptions()
     limiter: LimiterOptions = LimiterOptions()
     scheduler: SchedulerOptions = SchedulerOptions()
@@ -155,6 +159,8 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "upstream": UpstreamOptions,
     "routing": RoutingOptions,
     "dispatch": DispatchOptions,
+    "aliases": AliasOptions,
+    "cors": CorsOptions,
     "telemetry": TelemetryOptions,
     "clients": ClientTimeouts,
     "heads": HeadLimits,

@@ -51,7 +51,7 @@ TOP: dict[str, set[str]] = {
     "probes": {"api", "wire", "dispatch", "downstream"},
     "places": {"downstream", "settings", "server_options", "system", "telemetry"},
     "gateway": {*ROOMS, "settings", "banner", "drain", "places", "probes"},
-    "cli": {"settings", "gateway", "arguments", "usage"},
+    "cli": {"api", "settings", "gateway", "arguments", "usage"},
     "__main__": {"cli"},
 }
 ARROWS = ROOMS | TOP

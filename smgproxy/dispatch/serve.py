@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 
 from smgproxy.admission.tenants import Callers
+from smgproxy.api.cors import Cors
 from smgproxy.api.endpoints import ControlRequest, Endpoint, Route, Routes, action_of
 from smgproxy.api.replies import Reply, error_reply
 from smgproxy.core.errors import (
@@ -23,6 +24,7 @@ from smgproxy.core.exchange import Exchange, Phase, Verdict
 from smgproxy.core.flow import collect
 from smgproxy.dispatch.account import Account
 from smgproxy.dispatch.admit import Gate
+from smgproxy.dispatch.filters import ResponseHeaders
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.identity import RequestIds
 from smgproxy.dispatch.options import DispatchOptions
@@ -34,6 +36,7 @@ class Dispatcher:
     """Gives every exchange its task, and knows which ones are running."""
 
     __slots__ = (
+        "_cors",
         "_routes",
         "_forwarder",
         "_account",
@@ -54,8 +57,10 @@ class Dispatcher:
         options: DispatchOptions,
         loop: asyncio.AbstractEventLoop,
         callers: Callers | None = None,
+        cors: Cors | None = None,
     ) -> None:
         """``callers``: None when there is no key and nobody needs a tenant."""
+        self._cors = cors
         self._routes = routes
         self._callers = callers
         self._forwarder = forwarder
@@ -87,6 +92,8 @@ class Dispatcher:
         self.running.add(exchange)
         self._account.opened(exchange)
         try:
+            if self._cors is not None and self._is_preflight(exchange, self._cors):
+                return
             if head.content_length is not None and head.content_length > self._limit:
                 # Decided from the head, on every path, before 100 Continue.
                 raise BodyTooLarge()
@@ -137,6 +144,17 @@ class Dispatcher:
         caller = callers.identify(route.access, exchange.head, exchange.peer)
         exchange.tenant = caller.tenant
         exchange.has_gateway_key = caller.has_gateway_key
+
+    def _is_preflight(self, exchange: Exchange, cors: Cors) -> bool:
+        """Answer a browser's question; any other request gets its answer's fields."""
+        origin = exchange.head.first.get(b"origin")
+        if exchange.head.method == "OPTIONS":
+            send_reply(exchange, cors.preflight(origin))
+            return True
+        exchange.response = ResponseHeaders(
+            exchange.response, cors.headers(origin), cors.REPLACED
+        )
+        return False
 
     def _answer_error(self, exchange: Exchange, error: GatewayError) -> None:
         if exchange.phase == Phase.DONE:

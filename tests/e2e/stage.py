@@ -108,10 +108,10 @@ def play(
     """
 
     async def run() -> None:
+        chosen = settings(**rooms)
         workers = [FakeWorker(script) for script in scripts or (say_ok,)]
         for worker in workers:
             await worker.start()
-        chosen = settings(**rooms)
         gateway = Gateway(chosen, {})
         try:
             await gateway.start()
