@@ -8,7 +8,7 @@ type without its range: the contract counts a negative ``n`` as the latter.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -52,6 +52,9 @@ class Body(msgspec.Struct, kw_only=True):
 
     model: str | None = None
     stream: bool | None = None
+    # What tells engines' cache entries apart; any other type is the worker's to judge.
+    cache_salt: Any = None
+    extra_key: Any = None
 
     def check(self) -> None:
         """Hold the rules that span fields. Raises InvalidField, or BadBody."""

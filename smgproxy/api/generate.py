@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Raw
 
 from smgproxy.api.fields import Body
@@ -13,6 +15,8 @@ class GenerateRequest(Body, kw_only=True):
 
     text: str | None = None
     input_ids: list[Raw] | None = None
+    rid: Any = None
+    lora_id: Any = None
     sampling_params: dict[str, Raw] | None = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Raw
@@ -30,6 +30,7 @@ class MessagesRequest(Body, kw_only=True):
     top_k: int | None = None
     stop_sequences: list[str] | None = None
     tools: list[Raw] | None = None
+    rid: Any = None
 
 
 SCHEMA = Schema(MessagesRequest, {"messages": ("role", "content")})

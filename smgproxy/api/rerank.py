@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from smgproxy.api.fields import Body
 from smgproxy.api.schema import Schema
 
@@ -14,6 +16,7 @@ class RerankRequest(Body, kw_only=True):
     top_n: int | None = None
     return_documents: bool | None = None
     user: str | None = None
+    rid: Any = None
 
 
 SCHEMA = Schema(RerankRequest)

@@ -7,10 +7,6 @@ its entry, and a vector that holds without it must not stand here.
 from __future__ import annotations
 
 WAITING_FOR: dict[str, tuple[str, ...]] = {
-    "admission control": (
-        *("err-429-admission", "err-503-admission-timeout"),
-        *("err-429-admission-bad-json", "err-admission-models-bypass"),
-    ),
     "retries": (
         *("err-502-worker-response-too-large", "err-worker-502"),
         *("err-worker-503-retry-after", "err-worker-closes"),

@@ -99,17 +99,31 @@ class Case:
         if not wanted:
             return []
         self._holding = asyncio.get_running_loop().create_future()
-        tasks = [asyncio.ensure_future(self._ask(stage)) for _ in range(wanted)]
+        tasks = [
+            asyncio.ensure_future(self._ask(stage, _BUSY)) for _ in range(wanted)
+        ]
         await eventually(lambda: self.busy == 0)
         return tasks
 
-    async def _ask(self, stage: Stage) -> Answer:
+    async def _ask(
+        self, stage: Stage, request: dict[str, Any] | None = None
+    ) -> Answer:
+        request = request or self.vector["request"]
         client = await stage.client()
         try:
-            await client.send(request_bytes(self.vector["request"]))
-            return await client.answer(self.vector["request"]["method"] != "HEAD")
+            await client.send(request_bytes(request))
+            return await client.answer(request["method"] != "HEAD")
         finally:
             client.close()
+
+
+# What holds a worker's attention, whatever the vector itself asks.
+_BUSY: dict[str, Any] = {
+    "method": "POST",
+    "path": "/v1/chat/completions",
+    "headers": [["Content-Type", "application/json"]],
+    "body": '{"model":"m","messages":[{"role":"user","content":"hi"}]}',
+}
 
 
 def request_bytes(request: dict[str, Any]) -> bytes:
