@@ -226,8 +226,5 @@ async def finish(worker: Waiting, *calls: Call) -> None:
 
 def named(name: str) -> bytes:
     """A chat body that a worker can tell from others."""
-    return ujson.dumps({
-        "model": "m",
-        "messages": [{"role": "user", "content": "hi"}],
-        "user": name,
-    }).encode()
+    messages = [{"role": "user", "content": "hi"}]
+    return ujson.dumps({"model": "m", "messages": messages, "user": name}).encode()
