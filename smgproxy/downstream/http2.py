@@ -26,6 +26,7 @@ from smgproxy.core.flow import Hold
 from smgproxy.downstream.http2_output import Http2Output
 from smgproxy.downstream.http2_session import (
     CONNECTION_WINDOW_BYTES,
+    fields_of,
     server_side,
 )
 from smgproxy.downstream.http2_stream import Http2Request, Http2Response
@@ -257,12 +258,10 @@ class Http2Connection(asyncio.Protocol):
             listener.http2.refused += 1
             self._reset(stream_id, REFUSED_STREAM)
             return
-        # Lengths are watched by the request, as an error of its stream alone.
-        self._h2.streams[stream_id]._expected_content_length = None
         has_body = event.stream_ended is None
         limits = listener.head_limits
         try:
-            head = request_head(event.headers, has_body=has_body, limits=limits)
+            head = request_head(fields_of(self._h2), has_body=has_body, limits=limits)
         except BadMessage as error:
             self._refuse(stream_id, error, has_body)
             return
@@ -292,7 +291,7 @@ class Http2Connection(asyncio.Protocol):
         if response is None:
             return
         try:
-            check_trailers(event.headers)
+            check_trailers(fields_of(self._h2))
         except BadMessage:
             self._malformed(event.stream_id, response)
             return
