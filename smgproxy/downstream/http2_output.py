@@ -68,7 +68,8 @@ class Http2Output:
             turn = TURN_BYTES - self._turn_bytes
             if turn < room:
                 room = turn
-                self._is_turn_short = left > turn
+                if left > turn:
+                    self._is_turn_short = True
             if room <= 0:
                 return 0
         most = h2.max_outbound_frame_size
@@ -132,8 +133,16 @@ class Http2Output:
                 self._is_turn_short = True
                 self.mark()
 
+    def pump_soon(self) -> None:
+        """The connection's window has opened: look once a turn, however often it did.
+
+        Thirteen bytes of a client must not cost a look at all that waits.
+        """
+        self._is_turn_short = True
+        self.mark()
+
     def pump_all(self) -> None:
-        """The connection's window has opened, or there is room in its socket."""
+        """There is room in the socket, or other settings apply."""
         for stream_id in list(self._blocked):
             self.pump(stream_id)
 
