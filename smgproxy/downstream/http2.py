@@ -40,6 +40,7 @@ from smgproxy.wire.http2 import (
     NO_ERROR,
     PROTOCOL_ERROR,
     REFUSED_STREAM,
+    WINDOW_UPDATE,
     Allowance,
     Frame,
     FrameReader,
@@ -125,7 +126,8 @@ class Http2Connection(asyncio.Protocol):
         reader = self._reader
         try:
             for frame in reader.feed(data, now):
-                self._head_began = 0.0
+                if not reader.is_in_block:
+                    self._head_began = 0.0
                 self._take(frame, now)
                 if self._closing_since:
                     return
@@ -210,9 +212,7 @@ class Http2Connection(asyncio.Protocol):
         else:
             for stream_id, response in list(self._streams.items()):
                 if response.is_overdue(now, limits):
-                    self._reset(stream_id, CANCEL)
-                    self._forget(stream_id)
-                    response.client_gone()
+                    self._drop(stream_id, response, CANCEL)
 
     def drain(self) -> None:
         """No more streams; close behind those that run."""
@@ -231,6 +231,11 @@ class Http2Connection(asyncio.Protocol):
             self._is_leaving = True
             self._close_if_done()
             return
+        if frame.kind == WINDOW_UPDATE and frame.stream_id and not frame.increment:
+            # A stream's error (section 6.9); h2 would end the connection.
+            if (response := self._streams.get(frame.stream_id)) is not None:
+                self._drop(frame.stream_id, response, PROTOCOL_ERROR)
+            return
         for event in self._h2.receive_data(frame.data):
             kind = type(event)
             if kind is DataReceived:
@@ -242,7 +247,7 @@ class Http2Connection(asyncio.Protocol):
                 if stream_id:
                     self.out.pump(stream_id)
                 else:
-                    self.out.pump_all()
+                    self.out.pump_soon()
             elif kind is StreamReset:
                 self._on_reset(cast(StreamReset, event), now)
             elif kind is TrailersReceived:
@@ -302,8 +307,11 @@ class Http2Connection(asyncio.Protocol):
         response = self._streams.get(event.stream_id)
         if response is None:
             return
-        self._listener.http2.resets += 1
-        is_early = response.request.is_ended and not response.is_begun
+        if event.remote_reset:
+            self._listener.http2.resets += 1
+        else:  # by h2, for an error that is the stream's alone
+            self._listener.http2.count_error(int(event.error_code or 0))
+        is_early = response.is_early
         self._forget(event.stream_id)
         response.client_gone()
         if is_early and not self._resets.take(now):
@@ -325,7 +333,10 @@ class Http2Connection(asyncio.Protocol):
     def _malformed(self, stream_id: int, response: Http2Response) -> None:
         """A request turned out to be none (RFC 9113 section 8.1.1)."""
         self._listener.refused(400)
-        self._reset(stream_id, PROTOCOL_ERROR)
+        self._drop(stream_id, response, PROTOCOL_ERROR)
+
+    def _drop(self, stream_id: int, response: Http2Response, code: int) -> None:
+        self._reset(stream_id, code)
         self._forget(stream_id)
         response.client_gone()
 

@@ -147,6 +147,12 @@ class Http2Response(Sink):
         """Whether anything of the response has left."""
         return self._exchange is not None and self._exchange.committed_at > 0
 
+    @property
+    def is_early(self) -> bool:
+        """Whether its client, gone now, made work and paid for it with a head alone."""
+        request = self.request
+        return not self.is_begun and (request.is_ended or not request.delivered)
+
     def start(self, head: ResponseHead) -> None:
         """Begin the response."""
         exchange = self._exchange
@@ -195,6 +201,7 @@ class Http2Response(Sink):
         elif connection is not None:
             self.flush()
             self._let_go()
+            self.request.detach()
             connection.break_off(self._stream_id)
 
     def pump(self, limit_bytes: int) -> int:

@@ -143,6 +143,11 @@ class FrameReader:
             return True
         return bool(partial) and (len(partial) < HEADER_BYTES or partial[3] != DATA)
 
+    @property
+    def is_in_block(self) -> bool:
+        """Whether a header block has begun and not ended."""
+        return bool(self._block_stream)
+
     def feed(self, data: bytes, now: float) -> Iterator[Frame]:
         """The frames that are whole now."""
         if self._preface:
