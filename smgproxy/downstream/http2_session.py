@@ -102,10 +102,11 @@ def server_side(max_streams: int, max_header_bytes: int) -> H2Connection:
     settings[SettingCodes.MAX_CONCURRENT_STREAMS] = max_streams
     settings[SettingCodes.MAX_HEADER_LIST_SIZE] = max_header_bytes
     settings[SettingCodes.INITIAL_WINDOW_SIZE] = STREAM_WINDOW_BYTES
-    h2.initiate_connection()
-    settings[SettingCodes.MAX_CONCURRENT_STREAMS] = 2**31 - 1
     while settings.acknowledge():
         pass
+    h2.initiate_connection()  # the frame says what counts already
+    settings[SettingCodes.MAX_CONCURRENT_STREAMS] = 2**31 - 1
+    settings.acknowledge()
     h2.increment_flow_control_window(CONNECTION_WINDOW_BYTES - 65535)
     h2.receive_data(PREFACE)
     return h2

@@ -20,13 +20,13 @@ GET = [
 ]
 
 
-def read(fields: Fields, has_body: bool = False, **limits: int) -> RequestHead:
+def read(fields: Fields, has_body: bool = False, /, **limits: int) -> RequestHead:
     return request_head(fields, has_body=has_body, limits=HeadLimits(**limits))
 
 
 def status_of(fields: Fields, **limits: int) -> int:
     with pytest.raises(BadMessage) as caught:
-        read(fields, **limits)
+        read(fields, False, **limits)
     return caught.value.status
 
 
@@ -40,18 +40,18 @@ def test_a_head_says_what_its_fields_say() -> None:
 
 
 def test_a_body_without_a_length_is_of_unknown_length() -> None:
-    assert read(GET, has_body=True).content_length is None
+    assert read(GET, True).content_length is None
 
 
 def test_a_length_is_taken_at_its_word() -> None:
     fields = [*GET, (b"content-length", b"12")]
-    assert read(fields, has_body=True).content_length == 12
+    assert read(fields, True).content_length == 12
     assert status_of(fields) == 400
 
 
 def test_100_continue_is_noticed() -> None:
     fields = [*GET, (b"expect", b"100-Continue")]
-    assert read(fields, has_body=True).expects_continue
+    assert read(fields, True).expects_continue
 
 
 def test_the_limits_are_those_of_http_1() -> None:
