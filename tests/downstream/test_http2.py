@@ -1,0 +1,775 @@
+"""Conversations of one HTTP/2 client, many exchanges at a time."""
+
+from __future__ import annotations
+
+import pytest
+from hyperframe.frame import (
+    DataFrame,
+    GoAwayFrame,
+    PingFrame,
+    RstStreamFrame,
+    SettingsFrame,
+    WindowUpdateFrame,
+)
+
+from smgproxy.core.errors import BodyAborted, UpstreamError
+from smgproxy.core.exchange import Exchange, Phase, Verdict
+from smgproxy.core.flow import Hold, Source
+from smgproxy.core.message import ResponseHead
+from smgproxy.downstream.http1 import Http1Connection
+from smgproxy.downstream.http2 import RESETS, Http2Connection
+from smgproxy.downstream.http2_output import TURN_BYTES
+from smgproxy.wire.http2 import PREFACE
+from tests.downstream.h2_stage import (
+    HELLO,
+    REQUEST,
+    Head,
+    Http2Room,
+    Taken,
+    body_of,
+    data,
+    ended,
+    goaway,
+    headers,
+    ping,
+    rst,
+    settings,
+    window,
+    with_fields,
+)
+from tests.downstream.stage import DATE, answer, begin
+from tests.fakes.transport import FakeTransport
+
+OPEN = headers(end=False)
+EXPECTING = headers(1, with_fields((b"expect", b"100-continue")), end=False)
+WIDE = HELLO + window(0, 2**30)
+
+
+def upload(stream_id: int, length: int) -> bytes:
+    return headers(
+        stream_id, with_fields((b"content-length", b"%d" % length)), end=False
+    )
+
+
+def credit(room: Http2Room) -> dict[int, int]:
+    """What the client was newly allowed to send, by stream; 0 is the connection."""
+    found: dict[int, int] = {}
+    for frame in room.of_kind(WindowUpdateFrame):
+        found[frame.stream_id] = found.get(frame.stream_id, 0) + frame.window_increment
+    return found
+
+
+# -- the beginning and the end of a connection -------------------------------------
+
+
+def test_the_gateways_settings_come_first() -> None:
+    room = Http2Room(b"", http2_max_concurrent_streams=7)
+    room.turn()
+    first, second = room.frames()
+    assert isinstance(first, SettingsFrame)
+    assert first.settings[SettingsFrame.MAX_CONCURRENT_STREAMS] == 7
+    assert first.settings[SettingsFrame.MAX_HEADER_LIST_SIZE] == 65536
+    assert isinstance(second, WindowUpdateFrame)
+    assert second.stream_id == 0
+
+
+def test_settings_are_acknowledged() -> None:
+    room = Http2Room()
+    room.says(settings(initial_window_size=1))
+    (frame,) = room.of_kind(SettingsFrame)
+    assert "ACK" in frame.flags
+
+
+@pytest.mark.parametrize("step", [1, 7, 18, 24, 1000])
+def test_prior_knowledge_is_noticed_however_its_bytes_come(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = Http2Room(b"")
+    monkeypatch.setattr("asyncio.get_running_loop", lambda: room.loop)
+    old = Http1Connection(room.listener)
+    transport = room.transport = FakeTransport(old)
+    told = HELLO + headers()
+    room.says(*(told[at : at + step] for at in range(0, len(told), step)))
+    assert isinstance(transport.get_protocol(), Http2Connection)
+    assert len(room.exchanges) == 1
+    answer(room.exchanges[0])
+    room.turn()
+    frames = room.frames()
+    assert (body_of(frames, 1), ended(frames, 1)) == (b"ok", True)
+    assert room.listener.open_connections == 2
+    transport.peer_closes()
+    room.turn()
+    assert room.listener.open_connections == 1, "the other one is the room's own"
+
+
+def test_a_preface_behind_a_request_of_http_1_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = Http2Room(b"")
+    monkeypatch.setattr("asyncio.get_running_loop", lambda: room.loop)
+    transport = FakeTransport(Http1Connection(room.listener))
+    transport.peer_sends(b"GET /a HTTP/1.1\r\nhost: g\r\n\r\n")
+    answer(room.exchanges[0])
+    transport.peer_sends(PREFACE)
+    assert b"HTTP/1.1 505 " in transport.sent
+
+
+def test_a_drain_says_goaway_lets_what_runs_end_and_then_closes() -> None:
+    room = Http2Room()
+    source = begin(room.asks(headers(5)))
+    room.listener.drain()
+    room.turn()
+    (last,) = room.of_kind(GoAwayFrame)
+    assert (last.last_stream_id, last.error_code) == (5, 0)
+    room.says(headers(7))
+    (refusal,) = room.of_kind(RstStreamFrame)
+    assert (refusal.stream_id, refusal.error_code) == (7, 7)
+    assert len(room.exchanges) == 1
+    assert not room.transport.is_eof_written
+    source.deliver(b"x", True)
+    room.turn()
+    assert ended(room.frames(), 5)
+    assert room.transport.is_eof_written
+    room.transport.peer_closes()
+    room.turn()
+    assert room.listener.open_connections == 0
+
+
+def test_a_drain_closes_an_idle_connection_at_once() -> None:
+    room = Http2Room()
+    room.listener.drain()
+    room.turn()
+    assert [f.error_code for f in room.of_kind(GoAwayFrame)] == [0]
+    assert room.transport.is_eof_written
+
+
+def test_a_drain_is_told_once() -> None:
+    room = Http2Room()
+    room.asks()
+    room.listener.drain()
+    room.listener.drain()
+    room.turn()
+    assert len(room.of_kind(GoAwayFrame)) == 1
+
+
+def test_goaway_of_the_client_lets_what_runs_end_and_then_closes() -> None:
+    room = Http2Room()
+    exchange = room.asks(headers() + goaway())
+    assert not room.transport.is_eof_written
+    answer(exchange)
+    room.turn()
+    assert ended(room.frames(), 1)
+    assert room.transport.is_eof_written
+
+
+def test_behind_goaway_of_the_client_its_uploads_and_windows_go_on() -> None:
+    room = Http2Room(PREFACE + settings(initial_window_size=1))
+    exchange = room.asks(upload(1, 4) + goaway())
+    answer(exchange, b"ok")
+    room.says(data(1, b"body", True) + ping() + window(1, 1))
+    assert room.bodies[0].is_whole
+    frames = room.frames()
+    assert (body_of(frames, 1), ended(frames, 1)) == (b"ok", True)
+    assert [f for f in frames if isinstance(f, PingFrame)]
+
+
+def test_a_transport_that_cannot_half_close_is_closed() -> None:
+    room = Http2Room(can_write_eof=False)
+    room.listener.drain()
+    assert room.transport.is_closing()
+
+
+def test_a_client_that_hangs_up_takes_all_its_exchanges_along() -> None:
+    room = Http2Room()
+    room.says(*(headers(stream_id) for stream_id in (1, 3, 5)))
+    source = begin(room.exchanges[0])
+    room.transport.peer_closes()
+    room.turn()
+    assert [e.verdict for e in room.exchanges] == [Verdict.CLIENT_GONE] * 3
+    assert source.is_ended
+    assert room.listener.open_connections == 0
+
+
+# -- many at a time ------------------------------------------------------------------
+
+
+def test_many_requests_run_side_by_side_and_end_in_any_order() -> None:
+    room = Http2Room()
+    room.says(b"".join(headers(stream_id) for stream_id in range(1, 101, 2)))
+    assert len(room.exchanges) == 50
+    for number, exchange in reversed(list(enumerate(room.exchanges))):
+        answer(exchange, b"answer %d" % number)
+    room.turn()
+    frames = room.frames()
+    for number in range(50):
+        assert body_of(frames, 2 * number + 1) == b"answer %d" % number
+        assert ended(frames, 2 * number + 1)
+
+
+def test_uploads_that_interleave_stay_apart() -> None:
+    room = Http2Room()
+    room.says(OPEN + headers(3, end=False))
+    for _ in range(10):
+        room.says(data(1, b"a") + data(3, b"b"))
+    room.says(data(3, end=True) + data(1, b"!", True))
+    assert [taken.body for taken in room.bodies] == [b"a" * 10 + b"!", b"b" * 10]
+    assert all(taken.is_whole for taken in room.bodies)
+
+
+def test_the_responses_of_one_turn_leave_in_one_write() -> None:
+    room = Http2Room()
+    room.says(headers(1) + headers(3) + headers(5))
+    before = len(room.transport.syscalls)
+    for exchange in room.exchanges:
+        answer(exchange)
+    assert len(room.transport.syscalls) == before
+    room.turn()
+    assert len(room.transport.syscalls) == before + 1
+    assert len(room.of_kind(Head)) == 3
+
+
+def test_one_stream_more_than_allowed_is_refused_and_no_other() -> None:
+    room = Http2Room(http2_max_concurrent_streams=2)
+    room.says(headers(1) + headers(3) + headers(5))
+    (refusal,) = room.of_kind(RstStreamFrame)
+    assert (refusal.stream_id, refusal.error_code) == (5, 7)
+    assert (len(room.exchanges), room.listener.http2.refused) == (2, 1)
+    answer(room.exchanges[0])
+    room.asks(headers(7))
+    assert len(room.exchanges) == 3
+
+
+# -- uploads -------------------------------------------------------------------------
+
+
+def test_a_body_that_nobody_takes_gets_no_window_and_stops_no_sibling() -> None:
+    room = Http2Room()
+    room.is_joining = False
+    room.says(OPEN + data(1, b"x" * 16384) * 3)
+    assert 1 not in credit(room)
+    room.is_joining = True
+    room.says(headers(3, end=False), *[data(3, b"y" * 16384)] * 20)
+    assert len(room.bodies[1].body) == 20 * 16384
+    assert credit(room)[3] > 0
+    assert room.transport.is_reading()
+
+
+def test_a_body_that_is_taken_gets_its_window() -> None:
+    room = Http2Room()
+    room.is_joining = False
+    exchange = room.asks(OPEN + data(1, b"x" * 16384) * 3)
+    room.frames()
+    sink = Taken()
+    exchange.request.join(sink)
+    room.turn()
+    assert credit(room)[1] > 3 * 16384
+    assert sink.body == b"x" * 3 * 16384
+
+
+def test_a_sink_that_is_full_is_given_no_more_than_the_window() -> None:
+    room = Http2Room()
+    room.asks(OPEN)
+    allowed = 65535 + credit(room)[1]
+    exchange = room.exchanges[0]
+    exchange.request.hold(Hold.SINK_FULL)
+    sent = 0
+    while sent + 16384 <= allowed:
+        room.says(data(1, b"x" * 16384))
+        sent += 16384
+    assert 1 not in credit(room)
+    assert room.bodies[0].body == b""
+    exchange.request.release(Hold.SINK_FULL)
+    room.turn()
+    assert credit(room) == {1: sent}
+    assert len(room.bodies[0].body) == sent
+
+
+def test_the_connections_window_is_given_back_whoever_reads() -> None:
+    room = Http2Room()
+    room.is_joining = False
+    given = 0
+    for stream_id in range(1, 4000, 2):
+        room.says(
+            headers(stream_id, end=False)
+            + data(stream_id, b"x" * 16384) * 3
+            + rst(stream_id)
+        )
+        given += credit(room).get(0, 0)
+    assert not room.transport.is_eof_written
+    assert given > 2000 * 3 * 16384 - 2 * 16 * 1024 * 1024
+
+
+def test_padding_is_given_back_as_well() -> None:
+    room = Http2Room()
+    room.asks(OPEN)
+    room.frames()
+    for _ in range(1000):
+        room.says(data(1, b"x", pad=250))
+    assert credit(room)[1] >= 1000 * 252 - 512 * 1024 // 4
+
+
+def test_100_continue_is_said_when_somebody_reads() -> None:
+    room = Http2Room()
+    room.is_joining = False
+    exchange = room.asks(EXPECTING)
+    assert room.of_kind(Head) == []
+    exchange.request.join(Taken())
+    room.turn()
+    (head,) = room.of_kind(Head)
+    assert head.fields == {b":status": b"100"}
+    room.says(data(1, b"x", True))
+    answer(exchange)
+    room.turn()
+    assert [f.fields[b":status"] for f in room.of_kind(Head)] == [b"200"]
+
+
+def test_100_continue_is_not_said_to_a_body_that_comes_anyway() -> None:
+    room = Http2Room()
+    room.is_joining = False
+    exchange = room.asks(EXPECTING + data(1, b"x"))
+    exchange.request.join(Taken())
+    room.turn()
+    assert room.of_kind(Head) == []
+
+
+def test_trailers_are_dropped_and_end_the_body() -> None:
+    room = Http2Room()
+    room.asks(OPEN + data(1, b"x") + headers(1, ((b"x-sum", b"1"),)))
+    assert (room.bodies[0].body, room.bodies[0].is_whole) == (b"x", True)
+
+
+def test_an_early_answer_is_whole_and_stops_the_upload() -> None:
+    room = Http2Room()
+    exchange = room.asks(OPEN + data(1, b"x"))
+    answer(exchange, b"no", 413)
+    room.turn()
+    frames = room.frames()
+    assert (body_of(frames, 1), ended(frames, 1)) == (b"no", True)
+    (reset,) = [f for f in frames if isinstance(f, RstStreamFrame)]
+    assert (reset.stream_id, reset.error_code) == (1, 0)
+    assert frames.index(reset) == len(frames) - 1
+    room.says(data(1, b"more") * 3 + data(1, b"end", True))
+    answer(room.asks(headers(3)))
+    room.turn()
+    assert ended(room.frames(), 3)
+
+
+def test_a_body_released_behind_its_broken_response_asks_for_nothing() -> None:
+    room = Http2Room()
+    exchange = room.asks(OPEN)
+    exchange.request.hold(Hold.SINK_FULL)
+    room.says(data(1, b"x"))
+    begin(exchange).fail(UpstreamError("broken"))
+    exchange.request.release(Hold.SINK_FULL)
+    room.turn()
+    assert [f.error_code for f in room.of_kind(RstStreamFrame)] == [2]
+
+
+# -- responses -----------------------------------------------------------------------
+
+
+def test_a_response_has_its_fields_and_a_date() -> None:
+    room = Http2Room()
+    exchange = room.asks()
+    exchange.commit()
+    exchange.response.start(ResponseHead(201, [(b"x-a", b"b")], 2))
+    exchange.response.write(b"ok", True)
+    room.turn()
+    (head,) = room.of_kind(Head)
+    assert head.fields[b":status"] == b"201"
+    assert head.fields[b"x-a"] == b"b"
+    assert head.fields[b"content-length"] == b"2"
+    assert head.fields[b"date"]
+    assert (exchange.status, exchange.phase) == (201, Phase.DONE)
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "length"),
+    [(b"HEAD", 200, b"2"), (b"GET", 204, None), (b"GET", 304, None)],
+)
+@pytest.mark.parametrize("body", [b"ok", b""])
+def test_some_responses_have_no_body(
+    method: bytes, status: int, length: bytes | None, body: bytes
+) -> None:
+    room = Http2Room()
+    exchange = room.asks(headers(1, with_fields(method=method)))
+    exchange.commit()
+    exchange.response.start(ResponseHead(status, [DATE], 2))
+    exchange.response.write(body, True)
+    room.turn()
+    frames = room.frames()
+    (head,) = [f for f in frames if isinstance(f, Head)]
+    assert head.fields.get(b"content-length") == length
+    assert "END_STREAM" in head.flags
+    assert not [f for f in frames if isinstance(f, DataFrame)]
+
+
+def test_a_stream_without_a_body_ends_all_the_same() -> None:
+    room = Http2Room()
+    source = begin(room.asks(headers(1, with_fields(method=b"HEAD"))))
+    source.deliver(b"data")
+    source.deliver(b"more", True)
+    room.turn()
+    frames = room.frames()
+    assert (body_of(frames, 1), ended(frames, 1)) == (b"", True)
+
+
+def test_a_stream_leaves_as_it_comes() -> None:
+    room = Http2Room()
+    source = begin(room.asks())
+    room.turn()
+    assert len(room.of_kind(Head)) == 1
+    for event in (b"data: 1\n\n", b"data: 2\n\n"):
+        source.deliver(event)
+        room.turn()
+        assert body_of(room.frames(), 1) == event
+    source.deliver(b"", True)
+    room.turn()
+    assert ended(room.frames(), 1)
+
+
+def test_a_response_that_breaks_off_is_reset_behind_what_there_was() -> None:
+    room = Http2Room()
+    source = begin(room.asks())
+    source.deliver(b"some")
+    source.fail(UpstreamError("broken"))
+    room.turn()
+    frames = room.frames()
+    assert (body_of(frames, 1), ended(frames, 1)) == (b"some", False)
+    assert frames[-1].stream_id == 1
+    assert [f.error_code for f in frames if isinstance(f, RstStreamFrame)] == [2]
+    answer(room.asks(headers(3)))
+    room.turn()
+    assert ended(room.frames(), 3)
+
+
+# -- the client's windows ------------------------------------------------------------
+
+
+def fill(room: Http2Room, size: int, stream_id: int = 1) -> tuple[Exchange, Source]:
+    """A streamed response of which ``size`` bytes have come."""
+    exchange = room.asks(headers(stream_id))
+    source = begin(exchange)
+    source.deliver(b"x" * size)
+    room.turn()
+    return exchange, source
+
+
+def test_what_a_streams_window_does_not_take_waits_and_holds_its_source() -> None:
+    room = Http2Room(PREFACE + settings(initial_window_size=100))
+    _, source = fill(room, 250)
+    assert len(body_of(room.frames(), 1)) == 100
+    assert source.is_held
+    room.says(window(1, 100))
+    assert len(body_of(room.frames(), 1)) == 100
+    assert source.is_held
+    room.says(window(1, 100))
+    assert len(body_of(room.frames(), 1)) == 50
+    assert not source.is_held
+    source.deliver(b"y" * 50, True)
+    room.turn()
+    frames = room.frames()
+    assert (body_of(frames, 1), ended(frames, 1)) == (b"y" * 50, True)
+
+
+def test_what_the_connections_window_does_not_take_waits() -> None:
+    room = Http2Room(PREFACE + settings(initial_window_size=1_000_000))
+    _, first = fill(room, 60_000, 1)
+    _, second = fill(room, 60_000, 3)
+    frames = room.frames()
+    assert len(body_of(frames, 1)) + len(body_of(frames, 3)) == 65535
+    assert (first.is_held, second.is_held) == (False, True)
+    room.says(window(0, 1_000_000))
+    assert len(body_of(room.frames(), 3)) == 120_000 - 65535
+    assert not second.is_held
+
+
+def test_the_end_waits_behind_the_bytes() -> None:
+    room = Http2Room(PREFACE + settings(initial_window_size=2))
+    exchange = room.asks()
+    answer(exchange, b"abcd")
+    room.turn()
+    assert exchange.phase != Phase.DONE
+    room.says(window(1, 1))
+    assert not ended(room.frames(), 1)
+    room.says(window(1, 1))
+    assert ended(room.frames(), 1)
+    assert exchange.phase == Phase.DONE
+
+
+def test_an_end_without_bytes_needs_no_window() -> None:
+    room = Http2Room(PREFACE + settings(initial_window_size=0))
+    source = begin(room.asks())
+    source.deliver(b"", True)
+    room.turn()
+    assert ended(room.frames(), 1)
+
+
+def test_an_end_alone_waits_for_the_bytes_before_it() -> None:
+    room = Http2Room(PREFACE + settings(initial_window_size=0))
+    source = begin(room.asks())
+    source.deliver(b"ab")
+    source.deliver(b"", True)
+    room.turn()
+    assert not ended(room.frames(), 1)
+    room.says(window(1, 5))
+    frames = room.frames()
+    assert (body_of(frames, 1), ended(frames, 1)) == (b"ab", True)
+
+
+def test_a_larger_initial_window_lets_what_waits_go_on() -> None:
+    room = Http2Room(PREFACE + settings(initial_window_size=0))
+    answer(room.asks(), b"abcd")
+    room.turn()
+    assert body_of(room.frames(), 1) == b""
+    room.says(settings(initial_window_size=3))
+    assert body_of(room.frames(), 1) == b"abc"
+    room.says(settings(initial_window_size=4))
+    assert ended(room.frames(), 1)
+
+
+def test_a_window_may_become_negative_and_is_paid_off_first() -> None:
+    room = Http2Room(PREFACE + settings(initial_window_size=100))
+    _, source = fill(room, 80)
+    room.says(settings(initial_window_size=0))
+    source.deliver(b"y" * 10, True)
+    room.turn()
+    assert body_of(room.frames(), 1) == b"x" * 80
+    room.says(window(1, 80))
+    assert body_of(room.frames(), 1) == b""
+    room.says(window(1, 9))
+    assert body_of(room.frames(), 1) == b"y" * 9
+    room.says(window(1, 1))
+    assert ended(room.frames(), 1)
+
+
+def test_frames_are_as_long_as_the_client_allows() -> None:
+    room = Http2Room(WIDE + settings(initial_window_size=2**20))
+    answer(room.asks(), b"x" * 40_000)
+    room.turn()
+    assert [len(f.data) for f in room.of_kind(DataFrame)] == [16384, 16384, 7232]
+    room.says(settings(max_frame_size=32768))
+    answer(room.asks(headers(3)), b"x" * 40_000)
+    room.turn()
+    assert [len(f.data) for f in room.of_kind(DataFrame)] == [32768, 7232]
+
+
+def test_a_large_response_leaves_turn_by_turn_and_its_siblings_between() -> None:
+    room = Http2Room(WIDE + settings(initial_window_size=2**30))
+    room.says(headers(1) + headers(3))
+    answer(room.exchanges[0], b"x" * (4 * TURN_BYTES))
+    answer(room.exchanges[1], b"y")
+    room.turn()
+    frames = room.frames()
+    assert len(body_of(frames, 1)) == 4 * TURN_BYTES
+    assert max(map(len, room.transport.syscalls)) < TURN_BYTES + 4096
+    last = [f.stream_id for f in frames if "END_STREAM" in f.flags]
+    assert last == [3, 1]
+
+
+def test_a_drain_in_mid_turn_does_not_make_a_response_forget_to_go_on() -> None:
+    room = Http2Room(WIDE + settings(initial_window_size=2**30))
+    room.says(headers(1) + headers(3) + headers(5))
+    answer(room.exchanges[0], b"x" * (2 * TURN_BYTES))
+    room.listener.drain()  # writes, and so begins another turn's share
+    answer(room.exchanges[1], b"y" * 10)
+    answer(room.exchanges[2], b"z" * 10)
+    room.turn()
+    frames = room.frames()
+    assert all(ended(frames, stream_id) for stream_id in (1, 3, 5))
+
+
+def test_a_flood_of_window_updates_looks_at_what_waits_once_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = Http2Room(PREFACE + settings(initial_window_size=0))
+    room.says(b"".join(headers(stream_id) for stream_id in range(1, 201, 2)))
+    for exchange in room.exchanges:
+        answer(exchange)
+    room.turn()
+    looks = 0
+    asked = room.connection._h2.local_flow_control_window
+
+    def count(stream_id: int) -> int:
+        nonlocal looks
+        looks += 1
+        return asked(stream_id)
+
+    monkeypatch.setattr(room.connection._h2, "local_flow_control_window", count)
+    room.says(window(0, 1) * 1000)
+    assert 0 < looks <= 200
+
+
+# -- the socket ----------------------------------------------------------------------
+
+
+def test_a_client_that_does_not_read_holds_every_source_and_frees_it_again() -> None:
+    room = Http2Room(WIDE + settings(initial_window_size=2**30))
+    sources = [begin(room.asks(headers(stream_id))) for stream_id in (1, 3)]
+    room.turn()
+    room.transport.peer_stalls()
+    sources[0].deliver(b"x" * 100_000)
+    room.turn()
+    assert room.transport.is_writing_paused
+    assert all(source.is_held for source in sources)
+    room.transport.peer_reads()
+    room.turn()
+    assert not any(source.is_held for source in sources)
+    sources[0].deliver(b"", True)
+    sources[1].deliver(b"y", True)
+    room.turn()
+    frames = room.frames()
+    assert len(body_of(frames, 1)) == 100_000
+    assert body_of(frames, 3) == b"y"
+
+
+def test_what_is_written_to_a_client_that_does_not_read_stays_bounded() -> None:
+    room = Http2Room(WIDE + settings(initial_window_size=2**30))
+    room.transport.peer_stalls()
+    for stream_id in range(1, 101, 2):
+        source = begin(room.asks(headers(stream_id)))
+        for _ in range(10):
+            if not source.is_held:
+                source.deliver(b"x" * 65536)
+                room.turn()
+    assert room.transport.get_write_buffer_size() < 2 * TURN_BYTES
+    room.transport.peer_reads()
+    room.turn()
+    assert not room.transport.is_writing_paused
+
+
+def test_a_client_that_reads_no_answer_to_its_pings_is_cut_off() -> None:
+    room = Http2Room()
+    room.transport.peer_stalls()
+    now = room.connection._resets._seen
+    assert now
+    room.connection._reader._allowance._left = 1e9  # another limit's test
+    room.connection._reader._allowance._most = 1e9
+    for _ in range(1000):
+        room.says(ping() * 100)
+        if room.transport.is_eof_written:
+            break
+    assert room.listener.http2.errors == {11: 1}
+    assert room.transport.get_write_buffer_size() < 2 * 1024 * 1024
+
+
+def test_a_ping_is_answered_with_its_own_bytes() -> None:
+    room = Http2Room()
+    room.says(ping(b"whatever"))
+    (frame,) = room.of_kind(PingFrame)
+    assert (frame.opaque_data, "ACK" in frame.flags) == (b"whatever", True)
+
+
+def test_a_flood_of_pings_ends_the_connection() -> None:
+    room = Http2Room()
+    room.says(*[ping() * 50] * 40)
+    assert [f.error_code for f in room.of_kind(GoAwayFrame)] == [11]
+    assert room.listener.http2.errors == {11: 1}
+
+
+# -- streams that clients take back --------------------------------------------------
+
+
+def test_rst_stream_calls_off_exactly_that_exchange() -> None:
+    room = Http2Room()
+    room.says(headers(1) + headers(3))
+    first, second = room.exchanges
+    stopped, goes_on = begin(first), begin(second)
+    room.says(rst(1))
+    assert first.verdict is Verdict.CLIENT_GONE
+    assert stopped.is_ended, "the worker is let go at once"
+    assert second.verdict is None
+    goes_on.deliver(b"x", True)
+    room.turn()
+    assert body_of(room.frames(), 3) == b"x"
+    assert room.listener.http2.resets == 1
+
+
+def test_rst_stream_fails_the_upload() -> None:
+    room = Http2Room()
+    room.asks(OPEN + data(1, b"x"))
+    room.says(rst(1))
+    assert room.exchanges[0].request.is_ended
+    assert not room.bodies[0].is_whole
+    taken = Taken()
+    room.exchanges[0].request.join(taken)
+    assert isinstance(taken.error, BodyAborted)
+
+
+def test_a_response_to_a_stream_taken_back_goes_nowhere() -> None:
+    room = Http2Room()
+    exchange = room.asks()
+    room.says(rst(1))
+    room.frames()
+    exchange.response.start(ResponseHead(200, [DATE], None))
+    exchange.response.flush()
+    exchange.response.write(b"x")
+    exchange.response.write(b"", True)
+    room.turn()
+    assert room.frames() == []
+
+
+def take_back(room: Http2Room, count: int, begun: bytes = b"", end: bool = True) -> int:
+    """Open streams and reset them, until the connection ends; how many."""
+    for number in range(count):
+        stream_id = 2 * number + 1
+        body = data(stream_id, begun) if begun else b""
+        room.says(headers(stream_id, REQUEST, end) + body + rst(stream_id))
+        if room.transport.is_eof_written:
+            return number
+    return count
+
+
+def test_streams_taken_back_before_their_answer_are_counted() -> None:
+    room = Http2Room()
+    assert RESETS <= take_back(room, 5000) < 4000
+    assert [f.error_code for f in room.of_kind(GoAwayFrame)] == [11]
+    assert room.listener.http2.errors == {11: 1}
+    assert room.listener.http2.resets >= RESETS
+
+
+def test_streams_taken_back_before_their_body_are_counted() -> None:
+    room = Http2Room()
+    assert take_back(room, 5000, end=False) < 4000
+
+
+def test_uploads_taken_back_are_not() -> None:
+    room = Http2Room()
+    assert take_back(room, 5000, b"x" * 100, end=False) == 5000
+    answer(room.asks(headers(20001)))
+    room.turn()
+    assert ended(room.frames(), 20001)
+
+
+def test_responses_taken_back_are_not() -> None:
+    room = Http2Room()
+    for stream_id in range(1, 4000, 2):
+        source = begin(room.asks(headers(stream_id)))
+        source.deliver(b"x")
+        room.says(rst(stream_id))
+    assert not room.transport.is_eof_written
+
+
+# -- what is kept of a client --------------------------------------------------------
+
+
+def test_a_client_cannot_make_the_gateway_keep_a_large_header_table() -> None:
+    room = Http2Room(PREFACE + settings(header_table_size=2**32 - 1))
+    room._decoder.max_allowed_table_size = 2**32 - 1
+    for number in range(200):
+        exchange = room.asks(headers(2 * number + 1))
+        exchange.commit()
+        exchange.response.start(ResponseHead(200, [(b"x-%d" % number, b"y" * 99)], 0))
+        exchange.response.write(b"", True)
+    room.turn()
+    assert len(room.of_kind(Head)) == 200
+    assert room._decoder.header_table_size <= 4096
+
+
+def test_unknown_settings_are_not_kept() -> None:
+    room = Http2Room()
+    known = len(room.connection._h2.remote_settings)
+    pairs = b"".join(n.to_bytes(2, "big") + b"\0\0\0\1" for n in range(16, 2700))
+    room.says(len(pairs).to_bytes(3, "big") + b"\4\0\0\0\0\0" + pairs)
+    assert not room.transport.is_eof_written
+    assert len(room.connection._h2.remote_settings) == known
