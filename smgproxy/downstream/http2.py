@@ -183,9 +183,10 @@ class Http2Connection(asyncio.Protocol):
     def on_response_end(self, stream_id: int) -> None:
         """A response's last byte is queued."""
         response = self._streams.get(stream_id)
-        if response is not None and not response.request.is_complete:
-            # The rest of the upload is not wanted (RFC 9113 section 8.1).
-            self._reset(stream_id, NO_ERROR)
+        if response is not None:
+            if not response.request.is_complete:
+                # The rest of the upload is not wanted (RFC 9113 section 8.1).
+                self._reset(stream_id, NO_ERROR)
             response.request.detach()
         self._forget(stream_id)
 
