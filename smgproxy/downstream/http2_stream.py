@@ -60,12 +60,15 @@ class Http2Request(Source):
             self._left = left = left - len(data)
             if left < 0 or (end and left):
                 return False
-        self.since = monotonic()
         if end:
             self.is_complete = True
         else:
             self._owed += size
-        self.deliver(data, end)
+        if data or end:
+            # DATA of nothing is no sign of life, and no piece: to a sink that writes
+            # chunks it would look like the last one.
+            self.since = monotonic()
+            self.deliver(data, end)
         if not end and not self.is_held:
             self._credit(FLOWING_WINDOW_BYTES // 4)
         return True

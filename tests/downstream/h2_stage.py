@@ -141,6 +141,7 @@ class Taken(Sink):
 
     def write(self, data: bytes, end: bool = False) -> None:
         assert not self.is_whole
+        assert data or end, "a piece of nothing"
         self.body += data
         self.is_whole = end
 

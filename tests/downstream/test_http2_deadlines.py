@@ -155,7 +155,17 @@ def test_an_upload_that_stalls_fails_and_its_sibling_does_not(
     frames = room.frames()
     assert ended(frames, 1)
     resets = [f for f in frames if isinstance(f, RstStreamFrame)]
-    assert [(f.stream_id, f.error_code) for f in resets] == []
+    assert [(f.stream_id, f.error_code) for f in resets] == [(1, 0)]
+
+
+@pytest.mark.parametrize("nothing", [data(), data(pad=200)], ids=["empty", "padding"])
+def test_data_of_nothing_is_no_sign_of_life(nothing: bytes, clock: FakeClock) -> None:
+    room = Http2Room(stream_body_stall_timeout_secs=10)
+    room.says(OPEN)
+    for _ in range(3):
+        assert room.is_open_after(clock, 5)
+        room.says(nothing)
+    assert isinstance(room.bodies[0].error, BodyStalled)
 
 
 def test_an_upload_that_is_held_does_not_stall(clock: FakeClock) -> None:
