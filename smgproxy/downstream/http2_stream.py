@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import BodyAborted, BodyStalled
 from smgproxy.core.exchange import Exchange, Verdict
-from smgproxy.core.flow import Hold, Sink, Source
+from smgproxy.core.flow import SMALL_BYTES, Hold, Sink, Source
 from smgproxy.core.message import RequestHead, ResponseHead
 from smgproxy.downstream.date import date
 from smgproxy.downstream.http2_session import (
@@ -35,6 +35,8 @@ class Http2Request(Source):
         "is_complete",
         "since",
     )
+
+    small_bytes = SMALL_BYTES
 
     def __init__(
         self, connection: Http2Connection, stream_id: int, head: RequestHead

@@ -7,29 +7,38 @@ the case says what this gateway does.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-from h2.errors import ErrorCodes
-from hpack import Encoder
-from hyperframe.frame import AltSvcFrame, PushPromiseFrame
+from hyperframe.frame import AltSvcFrame
 
 from smgproxy.wire.http2 import (
-    CONTINUATION,
     DATA,
     GOAWAY,
     HEADERS,
     PING,
-    PREFACE,
     PRIORITY,
-    PUSH_PROMISE,
-    RST_STREAM,
     SETTINGS,
-    WINDOW_UPDATE,
+)
+from tests.downstream.h2_case import (
+    AGAIN,
+    BLOCK,
+    BOTH,
+    CLOSED,
+    ENDS,
+    FIRST,
+    FLOW,
+    LENGTH_3,
+    LONG_PATH,
+    OPEN,
+    PADDED,
+    PROTOCOL,
+    TRAILERS,
+    UPLOAD,
+    Bad,
+    Good,
+    fields,
+    lone,
 )
 from tests.downstream.h2_stage import (
-    HELLO,
     REQUEST,
-    block,
     data,
     goaway,
     headers,
@@ -39,68 +48,7 @@ from tests.downstream.h2_stage import (
     rst,
     settings,
     window,
-    with_fields,
 )
-
-PROTOCOL = ErrorCodes.PROTOCOL_ERROR
-FLOW = ErrorCodes.FLOW_CONTROL_ERROR
-CLOSED = ErrorCodes.STREAM_CLOSED
-SIZE = ErrorCodes.FRAME_SIZE_ERROR
-COMPRESSION = ErrorCodes.COMPRESSION_ERROR
-CALM = ErrorCodes.ENHANCE_YOUR_CALM
-REFUSED = ErrorCodes.REFUSED_STREAM
-
-
-class Good(NamedTuple):
-    """Frames behind the client's preface and SETTINGS that are served.
-
-    ``bodies``: of the requests that come whole, in order.
-    """
-
-    section: str
-    name: str
-    data: bytes
-    bodies: tuple[bytes, ...] = ()
-
-
-class Bad(NamedTuple):
-    """Frames that end one stream or the connection.
-
-    ``code``: the error; ``status``: of the answer instead of one. ``heads``: requests
-    that had begun in good order; none of them is served as a whole one.
-    """
-
-    section: str
-    name: str
-    data: bytes
-    code: int = 0
-    heads: int = 0
-    status: int = 0
-    hello: bytes = HELLO
-    is_read: bool = True  # what comes of bodies
-
-
-def fields(*more: tuple[bytes, bytes], end: bool = True, **pseudo: Any) -> bytes:
-    """A request on stream 1 with more, other or fewer fields."""
-    return headers(1, with_fields(*more, **pseudo), end)
-
-
-def lone(name: bytes, value: bytes = b"x") -> bytes:
-    """A request on stream 1 with one more field."""
-    return fields((name, value))
-
-
-BLOCK = block(REQUEST)
-LENGTH_3 = (b"content-length", b"3")
-OPEN = headers(end=False)
-UPLOAD = fields(LENGTH_3, end=False)
-TRAILERS = ((b"x-sum", b"1"),)
-ENDS, ENDS_BLOCK, PADDED, WITH_PRIORITY = 0x1, 0x4, 0x8, 0x20
-BOTH = ENDS | ENDS_BLOCK
-LONG_PATH = block(with_fields(path=b"/" + b"a" * 16384))
-# The same request twice of one encoder: the second is a few bytes of table entries.
-TABLE = Encoder()
-FIRST, AGAIN = (TABLE.encode([*REQUEST, (b"x-a", b"b")]) for _ in range(2))
 
 GOOD = (
     Good("3.4", "the least: a request at once", headers(), (b"",)),
@@ -298,125 +246,4 @@ STREAM = (
     Bad("8.3.1", "a long path", in_pieces(1, LONG_PATH, 16000), status=414),
     Bad("8.3.1", "a long path and a body to come",
         in_pieces(1, LONG_PATH, 16000, end=False), status=414),
-)  # fmt: skip
-
-CONNECTION = (
-    Bad("3.4", "another preface", b"", PROTOCOL,
-        hello=PREFACE[:-4] + b"\n\n\n\n" + settings()),
-    Bad("3.4", "a request of HTTP/1.1", b"", PROTOCOL, hello=b"GET / HTTP/1.1\r\n\r\n"),
-    Bad("3.4", "no SETTINGS first", headers(), PROTOCOL, hello=PREFACE),
-    Bad("3.4", "an ACK first", b"", PROTOCOL, hello=PREFACE + raw(SETTINGS, b"", ENDS)),
-    Bad("3.4", "an unknown frame first", b"", PROTOCOL, hello=PREFACE + raw(0xAB)),
-    Bad("4.2", "a frame beyond the largest size",
-        OPEN + raw(DATA, b"x" * 16385, 0, 1), SIZE, heads=1),
-    Bad("4.2", "the header alone of a frame that is too long",
-        raw(HEADERS, b"", BOTH, 1, size=16385), SIZE),
-    Bad("4.2", "an unknown frame that is too long", raw(0xAB, size=16385), SIZE),
-    Bad("4.3", "a block that cannot be decoded",
-        raw(HEADERS, b"\x40\x01", BOTH, 1), COMPRESSION),
-    Bad("4.3", "trailers that cannot be decoded",
-        OPEN + raw(HEADERS, b"\xff\xff\xff\x0f", BOTH, 1), COMPRESSION, heads=1),
-    Bad("4.3", "a block that cannot be decoded, of a refused stream",
-        headers(3) + raw(HEADERS, b"\x80", BOTH, 5), COMPRESSION, heads=1),
-    Bad("4.3", "DATA inside a header block",
-        in_pieces(1, BLOCK, 3)[:12] + data(1, b"x"), PROTOCOL),
-    Bad("4.3", "PING inside a header block",
-        in_pieces(1, BLOCK, 3)[:12] + ping(), PROTOCOL),
-    Bad("4.3", "HEADERS inside a header block",
-        in_pieces(1, BLOCK, 3)[:12] + headers(3), PROTOCOL),
-    Bad("4.3", "an unknown frame inside a header block",
-        in_pieces(1, BLOCK, 3)[:12] + raw(0xAB), PROTOCOL),
-    Bad("5.1", "DATA of an idle stream", data(1, b"x"), PROTOCOL),
-    Bad("5.1", "RST_STREAM of an idle stream", rst(), PROTOCOL),
-    Bad("5.1", "WINDOW_UPDATE of an idle stream", window(1, 1), PROTOCOL),
-    Bad("5.1", "WINDOW_UPDATE of a stream of ours", headers(5) + window(2, 1), PROTOCOL,
-        heads=1),
-    Bad("5.1", "RST_STREAM of a stream of ours", headers(5) + rst(2), PROTOCOL,
-        heads=1),
-    Bad("5.1", "DATA of a stream of ours", headers(5) + data(2), PROTOCOL, heads=1),
-    Bad("5.1.1", "an even stream identifier", headers(2), PROTOCOL),
-    Bad("5.1.1", "a stream identifier below the last", headers(5) + headers(3),
-        PROTOCOL, heads=1),
-    Bad("6.1", "DATA of stream 0", headers() + raw(DATA, b"x"), PROTOCOL, heads=1),
-    Bad("6.1", "padding longer than the frame",
-        OPEN + raw(DATA, b"\x04abc", PADDED, 1), PROTOCOL, heads=1),
-    Bad("6.1", "padded DATA without a length",
-        OPEN + raw(DATA, b"", PADDED, 1), SIZE, heads=1),
-    Bad("6.2", "HEADERS of stream 0", raw(HEADERS, BLOCK, BOTH, 0), PROTOCOL),
-    Bad("6.2", "padding longer than the frame",
-        raw(HEADERS, b"\xff" + BLOCK, BOTH | PADDED, 1), PROTOCOL),
-    Bad("6.2", "padding that reaches into the priority",
-        raw(HEADERS, b"\x05\0\0\0\0\x10abcd", BOTH | PADDED | WITH_PRIORITY, 1),
-        PROTOCOL),
-    Bad("6.2", "padded HEADERS of nothing",
-        raw(HEADERS, b"", BOTH | PADDED, 1), SIZE),
-    Bad("6.2", "half a priority",
-        raw(HEADERS, b"\0\0\0", BOTH | WITH_PRIORITY, 1), SIZE),
-    Bad("6.3", "PRIORITY of stream 0", raw(PRIORITY, b"\0" * 5), PROTOCOL),
-    Bad("6.3", "PRIORITY of another length", raw(PRIORITY, b"\0" * 4, 0, 1), SIZE),
-    Bad("6.4", "RST_STREAM of stream 0", raw(RST_STREAM, b"\0" * 4), PROTOCOL),
-    Bad("6.4", "RST_STREAM of another length",
-        OPEN + raw(RST_STREAM, b"\0" * 3, 0, 1), SIZE, heads=1),
-    Bad("6.5", "SETTINGS of a stream", raw(SETTINGS, b"", 0, 1), PROTOCOL),
-    Bad("6.5", "SETTINGS of another length", raw(SETTINGS, b"\0" * 5), SIZE),
-    Bad("6.5", "an ACK with settings", raw(SETTINGS, b"\0" * 6, ENDS), SIZE),
-    Bad("6.5.2", "push neither on nor off", settings(enable_push=2), PROTOCOL),
-    Bad("6.5.2", "a window beyond 2^31-1", settings(initial_window_size=2**31), FLOW),
-    Bad("6.5.2", "frames that are too small", settings(max_frame_size=16383), PROTOCOL),
-    Bad("6.5.2", "frames that are too large", settings(max_frame_size=2**24), PROTOCOL),
-    Bad("6.6", "a push", PushPromiseFrame(1, 2, BLOCK, flags=["END_HEADERS"])
-        .serialize(), PROTOCOL),
-    Bad("8.4", "a push inside a request",
-        OPEN + raw(PUSH_PROMISE, b"\0\0\0\x02" + BLOCK, 0, 1), PROTOCOL, heads=1),
-    Bad("6.7", "PING of a stream", raw(PING, b"\0" * 8, 0, 1), PROTOCOL),
-    Bad("6.7", "PING of another length", raw(PING, b"\0" * 7), SIZE),
-    Bad("6.8", "GOAWAY of a stream", OPEN + raw(GOAWAY, b"\0" * 8, 0, 1), PROTOCOL,
-        heads=1),
-    Bad("6.8", "GOAWAY of another length", OPEN + raw(GOAWAY, b"\0" * 7), SIZE,
-        heads=1),
-    Bad("6.9", "an increment of 0 for the connection", window(0, 0), PROTOCOL),
-    Bad("6.9", "WINDOW_UPDATE of another length",
-        raw(WINDOW_UPDATE, b"\0\0\0\1\0"), SIZE),
-    Bad("6.9.1", "a window of the connection beyond 2^31-1",
-        window(0, 2**31 - 1), FLOW),
-    Bad("6.9.2", "a window of a stream beyond 2^31-1 by the settings",
-        OPEN + window(1, 1) + settings(initial_window_size=2**31 - 1), FLOW, heads=1),
-    Bad("6.9.1", "more than the window of a stream",
-        OPEN + data(1, b"x" * 16384) * 4, FLOW, heads=1, is_read=False),
-    Bad("6.9.1", "more than the window of a stream, in padding",
-        OPEN + raw(DATA, b"\xff" + b"\0" * 255, PADDED, 1) * 256, FLOW, heads=1,
-        is_read=False),
-    Bad("6.10", "CONTINUATION without HEADERS",
-        raw(CONTINUATION, BLOCK, ENDS_BLOCK, 1), PROTOCOL),
-    Bad("6.10", "CONTINUATION behind END_HEADERS",
-        OPEN + raw(CONTINUATION, b"", ENDS_BLOCK, 1), PROTOCOL, heads=1),
-    Bad("6.10", "CONTINUATION of another stream",
-        in_pieces(1, BLOCK, 3)[:12] + raw(CONTINUATION, b"", ENDS_BLOCK, 3), PROTOCOL),
-    Bad("6.10", "CONTINUATION of stream 0",
-        in_pieces(1, BLOCK, 3)[:12] + raw(CONTINUATION, b"", ENDS_BLOCK), PROTOCOL),
-    # A stream error by section 8.1, as the next one; the library knows no way back.
-    Bad("8.1", "trailers that do not end the stream",
-        OPEN + headers(1, TRAILERS, end=False), PROTOCOL, heads=1),
-    Bad("10.5.1", "a header block that is too long",
-        in_pieces(1, b"\0" * 70_000, 16_000, 32_000, 48_000, 64_000), CALM),
-    Bad("10.5.1", "a header list that is too long, compressed",
-        raw(HEADERS, block(((b"x-a", b"b" * 4000),)).replace(b"\x10", b"\x40", 1)
-            + b"\xbe" * 20, BOTH, 1), CALM),
-    Bad("10.5", "a header block of very many frames",
-        in_pieces(1, BLOCK, *[0] * 33), CALM),
-    Bad("7541 2.3.3", "an index beyond the table", raw(HEADERS, b"\xff\x10", BOTH, 1),
-        COMPRESSION),
-    Bad("7541 6.1", "the index 0", raw(HEADERS, b"\x80", BOTH, 1), COMPRESSION),
-    Bad("7541 5.1", "an integer without an end",
-        raw(HEADERS, b"\xff" + b"\x80" * 100, BOTH, 1), COMPRESSION),
-    Bad("7541 5.2", "a string longer than the block",
-        raw(HEADERS, b"\x00\x05ab", BOTH, 1), COMPRESSION),
-    Bad("7541 5.2", "the end of a Huffman code as a symbol",
-        raw(HEADERS, b"\x00\x84\xff\xff\xff\xff\x00", BOTH, 1), COMPRESSION),
-    Bad("7541 5.2", "Huffman padding of zeros",
-        raw(HEADERS, b"\x00\x81\x18\x01b", BOTH, 1), COMPRESSION),
-    Bad("7541 6.3", "a table larger than was allowed",
-        raw(HEADERS, b"\x3f\xe2\x1f" + BLOCK, BOTH, 1), COMPRESSION),
-    Bad("7541 4.2", "a change of the table behind a field",
-        raw(HEADERS, BLOCK + b"\x20", BOTH, 1), COMPRESSION),
 )  # fmt: skip

@@ -12,26 +12,22 @@ from hyperframe.frame import (
     WindowUpdateFrame,
 )
 
-from smgproxy.core.errors import BodyAborted, UpstreamError
+from smgproxy.core.errors import UpstreamError
 from smgproxy.core.exchange import Phase, Verdict
-from smgproxy.core.flow import Hold
 from smgproxy.core.message import ResponseHead
 from smgproxy.downstream.http1 import Http1Connection
-from smgproxy.downstream.http2 import RESETS, Http2Connection
+from smgproxy.downstream.http2 import Http2Connection
 from smgproxy.wire.http2 import PREFACE
 from tests.downstream.h2_stage import (
     HELLO,
-    REQUEST,
     Head,
     Http2Room,
-    Taken,
     body_of,
     data,
     ended,
     goaway,
     headers,
     ping,
-    rst,
     settings,
     window,
     with_fields,
@@ -237,132 +233,6 @@ def test_one_stream_more_than_allowed_is_refused_and_no_other() -> None:
     assert len(room.exchanges) == 3
 
 
-# -- uploads -------------------------------------------------------------------------
-
-
-def test_a_body_that_nobody_takes_gets_no_window_and_stops_no_sibling() -> None:
-    room = Http2Room()
-    room.is_joining = False
-    room.says(OPEN + data(1, b"x" * 16384) * 3)
-    assert 1 not in credit(room)
-    room.is_joining = True
-    room.says(headers(3, end=False), *[data(3, b"y" * 16384)] * 20)
-    assert len(room.bodies[1].body) == 20 * 16384
-    assert credit(room)[3] > 0
-    assert room.transport.is_reading()
-
-
-def test_a_body_that_is_taken_gets_its_window() -> None:
-    room = Http2Room()
-    room.is_joining = False
-    exchange = room.asks(OPEN + data(1, b"x" * 16384) * 3)
-    room.frames()
-    sink = Taken()
-    exchange.request.join(sink)
-    room.turn()
-    assert credit(room)[1] > 3 * 16384
-    assert sink.body == b"x" * 3 * 16384
-
-
-def test_a_sink_that_is_full_is_given_no_more_than_the_window() -> None:
-    room = Http2Room()
-    room.asks(OPEN)
-    allowed = 65535 + credit(room)[1]
-    exchange = room.exchanges[0]
-    exchange.request.hold(Hold.SINK_FULL)
-    sent = 0
-    while sent + 16384 <= allowed:
-        room.says(data(1, b"x" * 16384))
-        sent += 16384
-    assert 1 not in credit(room)
-    assert room.bodies[0].body == b""
-    exchange.request.release(Hold.SINK_FULL)
-    room.turn()
-    assert credit(room) == {1: sent}
-    assert len(room.bodies[0].body) == sent
-
-
-def test_the_connections_window_is_given_back_whoever_reads() -> None:
-    room = Http2Room()
-    room.is_joining = False
-    given = 0
-    for stream_id in range(1, 4000, 2):
-        room.says(
-            headers(stream_id, end=False)
-            + data(stream_id, b"x" * 16384) * 3
-            + rst(stream_id)
-        )
-        given += credit(room).get(0, 0)
-    assert not room.transport.is_eof_written
-    assert given > 2000 * 3 * 16384 - 2 * 16 * 1024 * 1024
-
-
-def test_padding_is_given_back_as_well() -> None:
-    room = Http2Room()
-    room.asks(OPEN)
-    room.frames()
-    for _ in range(1000):
-        room.says(data(1, b"x", pad=250))
-    assert credit(room)[1] >= 1000 * 252 - 512 * 1024 // 4
-
-
-def test_100_continue_is_said_when_somebody_reads() -> None:
-    room = Http2Room()
-    room.is_joining = False
-    exchange = room.asks(EXPECTING)
-    assert room.of_kind(Head) == []
-    exchange.request.join(Taken())
-    room.turn()
-    (head,) = room.of_kind(Head)
-    assert head.fields == {b":status": b"100"}
-    room.says(data(1, b"x", True))
-    answer(exchange)
-    room.turn()
-    assert [f.fields[b":status"] for f in room.of_kind(Head)] == [b"200"]
-
-
-def test_100_continue_is_not_said_to_a_body_that_comes_anyway() -> None:
-    room = Http2Room()
-    room.is_joining = False
-    exchange = room.asks(EXPECTING + data(1, b"x"))
-    exchange.request.join(Taken())
-    room.turn()
-    assert room.of_kind(Head) == []
-
-
-def test_trailers_are_dropped_and_end_the_body() -> None:
-    room = Http2Room()
-    room.asks(OPEN + data(1, b"x") + headers(1, ((b"x-sum", b"1"),)))
-    assert (room.bodies[0].body, room.bodies[0].is_whole) == (b"x", True)
-
-
-def test_an_early_answer_is_whole_and_stops_the_upload() -> None:
-    room = Http2Room()
-    exchange = room.asks(OPEN + data(1, b"x"))
-    answer(exchange, b"no", 413)
-    room.turn()
-    frames = room.frames()
-    assert (body_of(frames, 1), ended(frames, 1)) == (b"no", True)
-    (reset,) = [f for f in frames if isinstance(f, RstStreamFrame)]
-    assert (reset.stream_id, reset.error_code) == (1, 0)
-    assert frames.index(reset) == len(frames) - 1
-    room.says(data(1, b"more") * 3 + data(1, b"end", True))
-    answer(room.asks(headers(3)))
-    room.turn()
-    assert ended(room.frames(), 3)
-
-
-def test_a_body_released_behind_its_broken_response_asks_for_nothing() -> None:
-    room = Http2Room()
-    exchange = room.asks(OPEN)
-    exchange.request.hold(Hold.SINK_FULL)
-    room.says(data(1, b"x"))
-    begin(exchange).fail(UpstreamError("broken"))
-    exchange.request.release(Hold.SINK_FULL)
-    room.turn()
-    assert [f.error_code for f in room.of_kind(RstStreamFrame)] == [2]
-
-
 # -- responses -----------------------------------------------------------------------
 
 
@@ -439,111 +309,3 @@ def test_a_response_that_breaks_off_is_reset_behind_what_there_was() -> None:
     answer(room.asks(headers(3)))
     room.turn()
     assert ended(room.frames(), 3)
-
-
-# -- streams that clients take back --------------------------------------------------
-
-
-def test_rst_stream_calls_off_exactly_that_exchange() -> None:
-    room = Http2Room()
-    room.says(headers(1) + headers(3))
-    first, second = room.exchanges
-    stopped, goes_on = begin(first), begin(second)
-    room.says(rst(1))
-    assert first.verdict is Verdict.CLIENT_GONE
-    assert stopped.is_ended, "the worker is let go at once"
-    assert second.verdict is None
-    goes_on.deliver(b"x", True)
-    room.turn()
-    assert body_of(room.frames(), 3) == b"x"
-    assert room.listener.http2.resets == 1
-
-
-def test_rst_stream_fails_the_upload() -> None:
-    room = Http2Room()
-    room.asks(OPEN + data(1, b"x"))
-    room.says(rst(1))
-    assert room.exchanges[0].request.is_ended
-    assert not room.bodies[0].is_whole
-    taken = Taken()
-    room.exchanges[0].request.join(taken)
-    assert isinstance(taken.error, BodyAborted)
-
-
-def test_a_response_to_a_stream_taken_back_goes_nowhere() -> None:
-    room = Http2Room()
-    exchange = room.asks()
-    room.says(rst(1))
-    room.frames()
-    exchange.response.start(ResponseHead(200, [DATE], None))
-    exchange.response.flush()
-    exchange.response.write(b"x")
-    exchange.response.write(b"", True)
-    room.turn()
-    assert room.frames() == []
-
-
-def take_back(room: Http2Room, count: int, begun: bytes = b"", end: bool = True) -> int:
-    """Open streams and reset them, until the connection ends; how many."""
-    for number in range(count):
-        stream_id = 2 * number + 1
-        body = data(stream_id, begun) if begun else b""
-        room.says(headers(stream_id, REQUEST, end) + body + rst(stream_id))
-        if room.transport.is_eof_written:
-            return number
-    return count
-
-
-def test_streams_taken_back_before_their_answer_are_counted() -> None:
-    room = Http2Room()
-    assert RESETS <= take_back(room, 5000) < 4000
-    assert [f.error_code for f in room.of_kind(GoAwayFrame)] == [11]
-    assert room.listener.http2.errors == {11: 1}
-    assert room.listener.http2.resets >= RESETS
-
-
-def test_streams_taken_back_before_their_body_are_counted() -> None:
-    room = Http2Room()
-    assert take_back(room, 5000, end=False) < 4000
-
-
-def test_uploads_taken_back_are_not() -> None:
-    room = Http2Room()
-    assert take_back(room, 5000, b"x" * 100, end=False) == 5000
-    answer(room.asks(headers(20001)))
-    room.turn()
-    assert ended(room.frames(), 20001)
-
-
-def test_responses_taken_back_are_not() -> None:
-    room = Http2Room()
-    for stream_id in range(1, 4000, 2):
-        source = begin(room.asks(headers(stream_id)))
-        source.deliver(b"x")
-        room.says(rst(stream_id))
-    assert not room.transport.is_eof_written
-
-
-# -- what is kept of a client --------------------------------------------------------
-
-
-def test_a_client_cannot_make_the_gateway_keep_a_large_header_table() -> None:
-    room = Http2Room(PREFACE + settings(header_table_size=2**32 - 1))
-    room._decoder.max_allowed_table_size = 2**32 - 1
-    for number in range(200):
-        exchange = room.asks(headers(2 * number + 1))
-        exchange.commit()
-        exchange.response.start(ResponseHead(200, [(b"x-%d" % number, b"y" * 99)], 0))
-        exchange.response.write(b"", True)
-    room.turn()
-    assert len(room.of_kind(Head)) == 200
-    assert room._decoder.header_table_size <= 4096
-
-
-def test_unknown_settings_are_not_kept() -> None:
-    room = Http2Room()
-    known = len(room.connection._h2.remote_settings)
-    pairs = b"".join(n.to_bytes(2, "big") + b"\0\0\0\1" for n in range(16, 2700))
-    room.says(len(pairs).to_bytes(3, "big") + b"\4\0\0\0\0\0" + pairs)
-    assert not room.transport.is_eof_written
-    assert len(room.connection._h2.remote_settings) == known

@@ -8,7 +8,9 @@ import pytest
 from hyperframe.frame import GoAwayFrame, RstStreamFrame
 
 from smgproxy.core.exchange import Verdict
-from tests.downstream.h2_corpus import CONNECTION, GOOD, STREAM, Bad, Good
+from tests.downstream.h2_case import Bad, Good
+from tests.downstream.h2_corpus import GOOD, STREAM
+from tests.downstream.h2_corpus_connection import CONNECTION
 from tests.downstream.h2_stage import HELLO, Head, Http2Room, headers
 from tests.downstream.stage import answer
 
