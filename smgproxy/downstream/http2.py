@@ -76,8 +76,7 @@ class Http2Connection(asyncio.Protocol):
         "_closing_since",
         "_idle_since",
         "_head_began",
-        "_full_since",
-        "_unsent_bytes",
+        "_is_reading_on",
         "transport",
         "out",
     )
@@ -97,8 +96,7 @@ class Http2Connection(asyncio.Protocol):
         self._closing_since = 0.0  # nothing is read any more
         self._idle_since = now
         self._head_began = now
-        self._full_since = now
-        self._unsent_bytes = 0
+        self._is_reading_on = False  # frames of the last read wait for the next turn
         self.transport: asyncio.Transport | None = None
         self.out = Http2Output(self._h2, asyncio.get_running_loop())
 
@@ -140,6 +138,10 @@ class Http2Connection(asyncio.Protocol):
                 and transport.get_write_buffer_size() > MAX_UNREAD_BYTES
             ):
                 raise Http2Violation(ENHANCE_YOUR_CALM, "answers are not read")
+            if reader.has_more and not self._is_reading_on:
+                self._is_reading_on = True
+                transport.pause_reading()
+                self.out.call_soon(self._read_on)
         except Http2Violation as violation:
             self._end(violation.code)
         except ProtocolError as error:
@@ -159,8 +161,7 @@ class Http2Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client reads too slowly: hold whoever feeds its responses."""
-        self.out.is_full = True
-        self._full_since = monotonic()
+        self.out.pause()
         for response in list(self._streams.values()):
             if response.source is not None:
                 response.source.hold(Hold.SINK_FULL)
@@ -209,7 +210,8 @@ class Http2Connection(asyncio.Protocol):
             if idle and now - self._idle_since > idle:
                 self._leave()
         elif self.out.is_full:
-            self._sweep_unread(now, limits.client_send_timeout_secs)
+            if self.out.is_stuck(now, limits.client_send_timeout_secs):
+                self.cut()
         else:
             for stream_id, response in list(self._streams.items()):
                 if response.is_overdue(now, limits):
@@ -255,6 +257,14 @@ class Http2Connection(asyncio.Protocol):
                 self._on_trailers(cast(TrailersReceived, event))
             elif kind is RemoteSettingsChanged:
                 self.out.pump_all()
+
+    def _read_on(self) -> None:
+        """Another turn for frames that were too many for one."""
+        self._is_reading_on = False
+        transport = self.transport
+        if transport is not None and not transport.is_closing():
+            transport.resume_reading()
+            self.data_received(b"")
 
     def _on_request(self, event: RequestReceived, now: float) -> None:
         stream_id = event.stream_id
@@ -387,12 +397,3 @@ class Http2Connection(asyncio.Protocol):
         for stream_id, response in streams.items():
             self.out.forget(stream_id)
             response.client_gone()
-
-    def _sweep_unread(self, now: float, limit: float) -> None:
-        transport = self.transport
-        unsent = 0 if transport is None else transport.get_write_buffer_size()
-        if unsent != self._unsent_bytes:
-            self._unsent_bytes = unsent
-            self._full_since = now
-        elif limit and now - self._full_since > limit:
-            self.cut()

@@ -32,6 +32,8 @@ NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR = range(4)
 STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL = 5, 6, 7, 8
 COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 9, 11
 
+# Small frames are dear for their size: so many at once keep the loop for some 5 ms.
+FRAMES_A_TURN = 1000
 MAX_FRAME_BYTES = 16384  # SETTINGS_MAX_FRAME_SIZE stays at its initial value
 HEADER_BYTES = 9
 # A header block comes in one frame of 16 KiB nearly always.
@@ -117,6 +119,7 @@ class FrameReader:
         "_last_stream",
         "_max_block_bytes",
         "_allowance",
+        "has_more",
     )
 
     def __init__(
@@ -130,6 +133,7 @@ class FrameReader:
         self._block_bytes = 0
         self._continuations = 0
         self._max_block_bytes = max_block_bytes
+        self.has_more = False  # whole frames that were too many for one call
         self._allowance = Allowance(FREE_FRAMES, FREE_FRAMES_PER_SEC, now)
 
     @property
@@ -149,14 +153,22 @@ class FrameReader:
         return bool(self._block_stream)
 
     def feed(self, data: bytes, now: float) -> Iterator[Frame]:
-        """The frames that are whole now."""
+        """The frames that are whole now, or the first of very many of them.
+
+        ``has_more`` tells of the rest; it comes with the next call, if only of b"".
+        """
         if self._preface:
             data = self._skip_preface(data)
         if self._partial:
             data = self._partial + data
             self._partial = b""
-        at, end = 0, len(data)
+        at, end, left = 0, len(data), FRAMES_A_TURN
+        self.has_more = False
         while end - at >= HEADER_BYTES:
+            if not left:
+                self.has_more = True
+                break
+            left -= 1
             size = int.from_bytes(data[at : at + 3], "big")
             kind, flags = data[at + 3], data[at + 4]
             stream_id = int.from_bytes(data[at + 5 : at + 9], "big") & 0x7FFFFFFF

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hyperframe.frame import (
     GoAwayFrame,
     WindowUpdateFrame,
@@ -23,6 +24,7 @@ from tests.downstream.h2_stage import (
     headers,
     rst,
     settings,
+    window,
     with_fields,
 )
 from tests.downstream.stage import DATE, answer, begin
@@ -151,3 +153,45 @@ def test_unknown_settings_are_not_kept() -> None:
     room.says(len(pairs).to_bytes(3, "big") + b"\4\0\0\0\0\0" + pairs)
     assert not room.transport.is_eof_written
     assert len(room.connection._h2.remote_settings) == known
+
+
+# -- what a client's frames cost -----------------------------------------------------
+
+
+def test_very_many_frames_of_one_read_take_several_turns() -> None:
+    room = Http2Room()
+    before = len(room.transport.events)
+    room.says(window(0, 1) * 2500 + headers())
+    assert room.transport.events[before:] == ["pause_reading", "resume_reading"] * 2
+    assert room.transport.is_reading()
+    assert len(room.exchanges) == 1
+
+
+def test_frames_stay_in_order_over_the_turns() -> None:
+    room = Http2Room()
+    room.says(OPEN, data(1, b"x") * 1500 + data(1, b"y", True), headers(3))
+    assert room.bodies[0].body == b"x" * 1500 + b"y"
+    assert room.bodies[0].is_whole
+    assert len(room.exchanges) == 2
+
+
+@pytest.mark.parametrize("how", ["resets", "error", "drain"])
+def test_a_connection_may_end_between_those_turns(how: str) -> None:
+    room = Http2Room()
+    room.asks()
+    room.transport.peer_sends(window(0, 1) * 2500)
+    assert not room.transport.is_reading()
+    if how == "resets":
+        room.transport.peer_resets()
+    elif how == "error":
+        room.connection._end(1)
+    else:
+        room.listener.drain()
+        answer(room.exchanges[0])
+    room.turn()
+    if how != "resets":
+        assert room.transport.is_eof_written
+        assert room.transport.is_reading(), "for the client's end of the connection"
+        room.transport.peer_closes()
+    room.turn()
+    assert room.listener.open_connections == 0

@@ -15,6 +15,7 @@ from smgproxy.wire.http2 import (
     END_STREAM,
     ENHANCE_YOUR_CALM,
     FRAME_SIZE_ERROR,
+    FRAMES_A_TURN,
     FREE_FRAMES,
     FREE_FRAMES_PER_SEC,
     GOAWAY,
@@ -60,12 +61,28 @@ class Reading:
     def feed(self, pieces: Iterable[bytes], now: float = 0.0) -> Reading:
         try:
             for piece in pieces:
-                for frame in self.reader.feed(piece, now):
-                    told = (frame.kind, frame.flags, frame.stream_id, frame.data)
-                    self.told.append(told)
+                self._read(piece, now)
+                while self.reader.has_more:
+                    self._read(b"", now)
         except Http2Violation as violation:
             self.code = violation.code
         return self
+
+    def _read(self, piece: bytes, now: float) -> None:
+        for frame in self.reader.feed(piece, now):
+            told = (frame.kind, frame.flags, frame.stream_id, frame.data)
+            self.told.append(told)
+
+
+def test_very_many_frames_come_in_turns() -> None:
+    reader = FrameReader(MAX_BLOCK, 0.0)
+    frame = raw(WINDOW_UPDATE, b"\0\0\0\1")
+    assert len(list(reader.feed(HELLO + frame * 2500, 0.0))) == FRAMES_A_TURN
+    assert reader.has_more
+    assert len(list(reader.feed(frame[:5], 0.0))) == FRAMES_A_TURN
+    assert reader.has_more
+    assert len(list(reader.feed(frame[5:], 0.0))) == 2502 - 2 * FRAMES_A_TURN
+    assert not reader.has_more
 
 
 def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
