@@ -13,6 +13,7 @@ from tests.downstream.h2_stage import (
     HELLO,
     REQUEST,
     Http2Room,
+    Taken,
     block,
     body_of,
     data,
@@ -186,6 +187,12 @@ def test_an_upload_that_nobody_reads_yet_does_not_stall(clock: FakeClock) -> Non
     exchange = room.asks(OPEN)
     assert room.is_open_after(clock, 100)
     assert not exchange.request.is_ended
+    taken = Taken()
+    exchange.request.join(taken)
+    assert room.is_open_after(clock, 9)
+    assert taken.error is None
+    assert room.is_open_after(clock, 2)
+    assert isinstance(taken.error, BodyStalled)
 
 
 def test_a_body_whose_response_has_begun_may_take_its_time(clock: FakeClock) -> None:

@@ -209,6 +209,22 @@ def test_a_client_that_does_not_read_holds_every_source_and_frees_it_again() -> 
     assert body_of(frames, 3) == b"y"
 
 
+def test_room_in_the_socket_frees_no_source_whose_window_is_shut() -> None:
+    room = Http2Room(WIDE + settings(initial_window_size=10))
+    _, shut = fill(room, 20)
+    room.says(headers(3) + window(3, 2**20))
+    room.transport.peer_stalls()
+    other = begin(room.exchanges[1])
+    other.deliver(b"y" * 100_000)
+    room.turn()
+    room.transport.peer_reads()
+    room.turn()
+    assert not other.is_held
+    assert shut.is_held
+    room.says(window(1, 10))
+    assert not shut.is_held
+
+
 def test_what_is_written_to_a_client_that_does_not_read_stays_bounded() -> None:
     room = Http2Room(WIDE + settings(initial_window_size=2**30))
     room.transport.peer_stalls()
