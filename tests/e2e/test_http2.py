@@ -118,7 +118,7 @@ def test_a_stream_comes_event_by_event() -> None:
         ("DELETE", PATH, b"", 405),
         ("POST", PATH, b"no object", 400),
         ("POST", PATH, b"", 400),
-        ("POST", PATH, b'{"model":"none","messages":[]}', 404),
+        ("POST", PATH, CHAT.replace(b'"m"', b'"none"'), 404),
     ],
 )
 def test_errors_are_those_of_http_1(
