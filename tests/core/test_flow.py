@@ -7,13 +7,7 @@ import gc
 
 import pytest
 
-from smgproxy.core.flow import (
-    BACKLOG_BYTES,
-    Hold,
-    Sink,
-    Source,
-    collect,
-)
+from smgproxy.core.flow import BACKLOG_BYTES, Hold, Sink, Source, collect
 from tests.core.scripted import ScriptedSink, ScriptedSource
 
 BROKEN = OSError("broken")

@@ -65,7 +65,9 @@ LINES = (  # RFC 9112 sections 2.2 and 5, RFC 9110 section 5.5
     RequestCase("value_with_tab_and_obs_text", get(b"x: a\tb\xe9"), (GET_A,)),
     RequestCase("name_of_odd_token_characters", get(b"!#$%&'*+-.^_`|~: y"), (GET_A,)),
     RequestCase("one_empty_line_before", b"\r\n" + get(), (GET_A,)),
-    RequestCase("one_empty_line_between", get() + b"\r\n" + NEXT, (GET_A, NEXT_SERVED)),
+    RequestCase(
+        "one_empty_line_between", get() + b"\r\n" + NEXT, (GET_A, NEXT_SERVED)
+    ),
     _refused("two_empty_lines_before", b"\r\n\r\n" + get()),
     _refused("three_empty_lines_before", b"\r\n\r\n\r\n" + get()),
     _refused("bare_lf_before", b"\n" + get()),

@@ -58,7 +58,9 @@ FRAMING = (  # RFC 9112 section 6.3
     ),
     _malformed("coding_identity", ok(b"Transfer-Encoding: identity", body=b"x")),
     _malformed("coding_twice", ok(_CHUNKED, _CHUNKED, body=HELLO)),
-    _malformed("chunked_in_http10", ok(_CHUNKED, body=HELLO, line=b"HTTP/1.0 200 OK")),
+    _malformed(
+        "chunked_in_http10", ok(_CHUNKED, body=HELLO, line=b"HTTP/1.0 200 OK")
+    ),
     # Coded bodies pass untouched (ruling 13): content coding is no framing.
     ResponseCase(
         "content_coding",
