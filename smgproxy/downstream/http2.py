@@ -23,17 +23,13 @@ from h2.exceptions import ProtocolError
 from smgproxy.core.clock import monotonic
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import Hold
-from smgproxy.downstream.http2_output import Http2Output
-from smgproxy.downstream.http2_session import (
-    CONNECTION_WINDOW_BYTES,
-    fields_of,
-    server_side,
-)
+from smgproxy.downstream.http2_session import fields_of, server_side
 from smgproxy.downstream.http2_stream import Http2Request, Http2Response
 from smgproxy.downstream.peer import address_of
 from smgproxy.wire.http1 import BadMessage
 from smgproxy.wire.http2 import (
     CANCEL,
+    CONNECTION_WINDOW_BYTES,
     ENHANCE_YOUR_CALM,
     GOAWAY,
     INTERNAL_ERROR,
@@ -48,6 +44,7 @@ from smgproxy.wire.http2 import (
     goaway,
 )
 from smgproxy.wire.http2_head import check_trailers, request_head
+from smgproxy.wire.http2_output import Http2Output
 
 if TYPE_CHECKING:
     from smgproxy.downstream.listener import Listener
@@ -98,7 +95,7 @@ class Http2Connection(asyncio.Protocol):
         self._head_began = now
         self._is_reading_on = False  # frames of the last read wait for the next turn
         self.transport: asyncio.Transport | None = None
-        self.out = Http2Output(self._h2, asyncio.get_running_loop())
+        self.out = Http2Output(self._h2, asyncio.get_running_loop().call_soon)
 
     # -- asyncio's side --------------------------------------------------------------
 

@@ -14,17 +14,12 @@ from smgproxy.core.message import Headers
 from smgproxy.wire.hpack import PlainEncoder, RememberingDecoder
 from smgproxy.wire.http2 import (
     COMPRESSION_ERROR,
+    CONNECTION_WINDOW_BYTES,
     ENHANCE_YOUR_CALM,
     PREFACE,
+    STREAM_WINDOW_BYTES,
     Http2Violation,
 )
-
-# What a client may send of a body before somebody wants it, and beyond that once it
-# flows. The connection's own window never stands in the way, so a body that waits is
-# in nobody else's.
-STREAM_WINDOW_BYTES = 65535
-FLOWING_WINDOW_BYTES = 512 * 1024
-CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024
 
 _CONFIG = H2Configuration(
     client_side=False,

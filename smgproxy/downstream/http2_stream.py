@@ -11,10 +11,7 @@ from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import SMALL_BYTES, Hold, Sink, Source
 from smgproxy.core.message import RequestHead, ResponseHead
 from smgproxy.downstream.date import date
-from smgproxy.downstream.http2_session import (
-    FLOWING_WINDOW_BYTES,
-    STREAM_WINDOW_BYTES,
-)
+from smgproxy.wire.http2 import FLOWING_WINDOW_BYTES, STREAM_WINDOW_BYTES
 from smgproxy.wire.http2_head import response_fields
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
-"""HTTP/2 frames of a client, cut apart and counted before the h2 library sees them.
+"""HTTP/2 frames of a peer, cut apart and counted before anybody acts on them.
 
-h2 keeps the streams, the windows and the header compression. What it leaves to its
-user is here: the preface and the first frame, lengths before their bytes have come,
-what follows a GOAWAY, and how much of what costs the sender nothing is too much. Here
-is also what it gets wrong: error codes, frames of streams that never were, settings it
-would remember without a bound.
+Towards clients the h2 library keeps the streams, the windows and the header
+compression, towards workers http2_calling.py. What is the same for both is here: the
+preface and the first frame, lengths before their bytes have come, what follows a
+GOAWAY, and how much of what costs the sender nothing is too much. Here is also what h2
+gets wrong: error codes, frames of streams that never were, settings it would remember
+without a bound.
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 9, 11
 FRAMES_A_TURN = 1000
 MAX_FRAME_BYTES = 16384  # SETTINGS_MAX_FRAME_SIZE stays at its initial value
 HEADER_BYTES = 9
+# What a peer may send of a body before somebody wants it, and beyond that once it
+# flows. The connection's own window never stands in the way, so a body that waits is
+# in nobody else's.
+STREAM_WINDOW_BYTES = 65535
+FLOWING_WINDOW_BYTES = 512 * 1024
+CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024
 # A header block comes in one frame of 16 KiB nearly always.
 MAX_CONTINUATIONS = 32
 # Frames that carry nothing, or that must be answered: what a client may send of them

@@ -12,8 +12,8 @@ from hyperframe.frame import (
 from smgproxy.core.exchange import Exchange, Phase
 from smgproxy.core.flow import Source
 from smgproxy.downstream.http2 import MAX_UNREAD_BYTES
-from smgproxy.downstream.http2_output import TURN_BYTES
 from smgproxy.wire.http2 import PREFACE
+from smgproxy.wire.http2_output import TURN_BYTES
 from tests.downstream.h2_stage import (
     HELLO,
     Http2Room,

@@ -1,19 +1,19 @@
-"""What leaves an HTTP/2 connection: queued in h2, written once a loop turn."""
+"""What leaves an HTTP/2 connection: queued as frames, written once a loop turn.
+
+Towards clients the frames are the h2 library's, towards workers http2_calling.py's.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import Protocol
-
-from h2.connection import H2Connection
+from typing import Any, Protocol
 
 from smgproxy.core.clock import monotonic
 from smgproxy.core.message import Headers
 
-# Response bytes handed to h2 in one loop turn; the rest waits for the next.
+# Body bytes made into frames in one loop turn; the rest waits for the next.
 TURN_BYTES = 256 * 1024
-# What one of several waiting responses may send before the next has its turn.
+# What one of several waiting messages may send before the next has its turn.
 SHARE_BYTES = 64 * 1024
 
 
@@ -28,12 +28,54 @@ class Waiting(Protocol):
         """Send some of them; how many."""
 
 
+class Framer(Protocol):
+    """Makes frames, and knows what the peer's windows take."""
+
+    @property
+    def max_outbound_frame_size(self) -> int:
+        """The longest payload that the peer takes."""
+
+    def local_flow_control_window(self, stream_id: int) -> int:
+        """Body bytes that may be sent now."""
+
+    def send_headers(
+        self, stream_id: int, headers: Headers, *, end_stream: bool = False
+    ) -> Any:
+        """Queue a header block."""
+
+    def send_data(
+        self, stream_id: int, data: bytes | memoryview, end_stream: bool = False
+    ) -> Any:
+        """Queue one frame of a body."""
+
+    def increment_flow_control_window(
+        self, increment: int, stream_id: int | None = None
+    ) -> Any:
+        """Queue credit for the peer."""
+
+    def data_to_send(self) -> bytes:
+        """All that is queued, and no more of it the next time."""
+
+
+class Writable(Protocol):
+    """A transport, as far as it is written to."""
+
+    def is_closing(self) -> bool:
+        """Whether it takes no more."""
+
+    def write(self, data: bytes, /) -> None:
+        """Write, or buffer."""
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that are buffered."""
+
+
 class Http2Output:
     """The sending half of one connection, shared by its streams."""
 
     __slots__ = (
-        "_h2",
-        "_loop",
+        "_frames",
+        "call_soon",
         "_is_dirty",
         "_turn_bytes",
         "_is_turn_short",
@@ -44,14 +86,16 @@ class Http2Output:
         "is_full",
     )
 
-    def __init__(self, h2: H2Connection, loop: asyncio.AbstractEventLoop) -> None:
-        self._h2 = h2
-        self._loop = loop
+    def __init__(
+        self, frames: Framer, call_soon: Callable[[Callable[[], None]], object]
+    ) -> None:
+        self._frames = frames
+        self.call_soon = call_soon
         self._is_dirty = False
         self._turn_bytes = 0
         self._is_turn_short = False  # some bytes wait for nothing but the next turn
         self._blocked: dict[int, Waiting] = {}
-        self.transport: asyncio.Transport | None = None
+        self.transport: Writable | None = None
         self._full_since = 0.0  # when the peer last took a byte while it is full
         self._unsent_bytes = 0
         self.is_full = False  # the peer has yet to read what it was sent
@@ -70,13 +114,9 @@ class Http2Output:
             self._full_since = now
         return bool(limit_secs) and now - self._full_since > limit_secs
 
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call back in the next loop turn."""
-        self._loop.call_soon(callback)
-
     def send_head(self, stream_id: int, fields: Headers, end: bool) -> None:
-        """Queue a response head."""
-        self._h2.send_headers(stream_id, fields, end_stream=end)
+        """Queue a message's head."""
+        self._frames.send_headers(stream_id, fields, end_stream=end)
         self.mark()
 
     def send_continue(self, stream_id: int) -> None:
@@ -84,11 +124,11 @@ class Http2Output:
         self.send_head(stream_id, [(b":status", b"100")], False)
 
     def send_body(self, stream_id: int, data: bytes | memoryview, end: bool) -> int:
-        """Queue as much as the client's windows and this turn take; how much it was."""
-        h2 = self._h2
+        """Queue as much as the peer's windows and this turn take; how much it was."""
+        frames = self._frames
         left = room = len(data)
         if left:
-            room = 0 if self.is_full else h2.local_flow_control_window(stream_id)
+            room = 0 if self.is_full else frames.local_flow_control_window(stream_id)
             turn = TURN_BYTES - self._turn_bytes
             if turn < room:
                 room = turn
@@ -96,9 +136,9 @@ class Http2Output:
                     self._is_turn_short = True
             if room <= 0:
                 return 0
-        most = h2.max_outbound_frame_size
+        most = frames.max_outbound_frame_size
         if left <= room and left <= most:
-            h2.send_data(stream_id, data, end_stream=end)
+            frames.send_data(stream_id, data, end_stream=end)
             sent = left
         else:
             sent, total = 0, min(left, room)
@@ -106,7 +146,7 @@ class Http2Output:
             while sent < total:
                 piece = view[sent : min(sent + most, total)]
                 sent += len(piece)
-                h2.send_data(stream_id, piece, end_stream=end and sent == left)
+                frames.send_data(stream_id, piece, end_stream=end and sent == left)
         self._turn_bytes += sent
         self.mark()
         return sent
@@ -116,8 +156,8 @@ class Http2Output:
         self._blocked[stream_id] = message
 
     def credit(self, stream_id: int, size: int) -> None:
-        """Let the client send so many more bytes of a body."""
-        self._h2.increment_flow_control_window(size, stream_id)
+        """Let the peer send so many more bytes of a body."""
+        self._frames.increment_flow_control_window(size, stream_id)
         self.mark()
 
     def forget(self, stream_id: int) -> None:
@@ -125,7 +165,7 @@ class Http2Output:
         self._blocked.pop(stream_id, None)
 
     def send_raw(self, frame: bytes) -> None:
-        """Write a frame that h2 does not make, behind what is queued."""
+        """Write a frame made elsewhere, behind what is queued."""
         self.flush()
         if self.transport is not None and not self.transport.is_closing():
             self.transport.write(frame)
@@ -134,13 +174,13 @@ class Http2Output:
         """Something was queued: write it at the end of this loop turn."""
         if not self._is_dirty:
             self._is_dirty = True
-            self._loop.call_soon(self._turn)
+            self.call_soon(self._turn)
 
     def flush(self) -> None:
         """Write what is queued."""
         self._turn_bytes = 0
         transport = self.transport
-        data = self._h2.data_to_send()
+        data = self._frames.data_to_send()
         if data and transport is not None and not transport.is_closing():
             transport.write(data)
 
