@@ -19,7 +19,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--rdma-slot-ttl-s",
         "--log-mm-timing",
     ),
-    "Worker Configuration": ("--upstream-http2",),
     "Routing Policy": (
         "--encode-policy",
         "--prefill-policy",

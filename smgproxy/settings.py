@@ -34,7 +34,7 @@ from smgproxy.server_options import ServerOptions, parse_host
 from smgproxy.simulated.options import MAX_WORKERS, SimulatedOptions
 from smgproxy.telemetry.options import TelemetryOptions
 from smgproxy.tls.options import TlsOptions
-from smgproxy.upstream.pool import UpstreamOptions
+from smgproxy.upstream.options import UpstreamOptions
 from smgproxy.wire.http1_request import HeadLimits
 
 _SIMULATED = "Simulated Workers"

@@ -30,7 +30,7 @@ def worker_view(worker: Worker, job: Job | None = None) -> dict[str, Any]:
     view["is_healthy"] = worker.is_ready
     view["status"] = worker.state.value
     view["load"] = worker.load
-    view["http2"] = False
+    view["http2"] = worker.http2
     if worker.engine_load is not None:
         view["engine_load"] = worker.engine_load
     if job is not None:

@@ -28,6 +28,7 @@ class WorkerLike(Protocol):
 
     url: str
     worker_type: str
+    http2: bool
     load: int
     engine_load: dict[str, Any] | None
     is_overloaded: bool
@@ -163,7 +164,7 @@ def _gauges(workers: Sequence[WorkerLike]) -> Iterator[Family]:
         "smg_worker_http2",
         "1 when HTTP/2 is spoken",
         ["worker"],
-        [((worker.url,), 0) for worker in workers],
+        [((worker.url,), int(worker.http2)) for worker in workers],
     )
 
 

@@ -130,8 +130,13 @@ class FrameReader:
     )
 
     def __init__(
-        self, max_block_bytes: int, now: float, preface: bytes = PREFACE
+        self,
+        max_block_bytes: int,
+        now: float,
+        preface: bytes = PREFACE,
+        free: Allowance | None = None,
     ) -> None:
+        """``free``: frames that say nothing, if not what clients may send of them."""
         self._preface = preface  # what of it is still to come
         self._partial = b""
         self._has_settings = False
@@ -141,7 +146,7 @@ class FrameReader:
         self._continuations = 0
         self._max_block_bytes = max_block_bytes
         self.has_more = False  # whole frames that were too many for one call
-        self._allowance = Allowance(FREE_FRAMES, FREE_FRAMES_PER_SEC, now)
+        self._allowance = free or Allowance(FREE_FRAMES, FREE_FRAMES_PER_SEC, now)
 
     @property
     def is_mid_head(self) -> bool:

@@ -145,10 +145,6 @@ class CallingSide:
         """The id of the stream to be opened next; 0 when all are used up."""
         return self._next_id if self._next_id <= _LAST_STREAM else 0
 
-    def is_open(self, stream_id: int) -> bool:
-        """Whether either half of a stream is to come."""
-        return stream_id in self._streams
-
     def send_headers(
         self, stream_id: int, headers: Headers, *, end_stream: bool = False
     ) -> None:
@@ -216,6 +212,11 @@ class CallingSide:
         if stream is not None and not stream.is_received:
             stream.in_window += increment
             self._credit(stream_id, increment)
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether any frame waits to be sent."""
+        return bool(self._queued)
 
     def data_to_send(self) -> bytes:
         """All that is queued; gone from here."""
@@ -361,6 +362,10 @@ class CallingSide:
             if not MAX_FRAME_BYTES <= value < 2**24:
                 raise Http2Violation(PROTOCOL_ERROR, "no such maximum frame size")
             self.max_outbound_frame_size = value
+
+    def close(self) -> None:
+        """Let go of the one who is told; nothing will be received any more."""
+        self._on = None  # type: ignore[assignment]
 
     # -- inside ----------------------------------------------------------------------
 

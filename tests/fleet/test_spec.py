@@ -157,7 +157,6 @@ def test_a_threshold_or_interval_of_nothing_is_refused() -> None:
         {"runtime_type": "external"},
         {"dp_size": 2},
         {"bootstrap_port": 1},
-        {"http_pool": {"http2": True}},
     ],
 )
 def test_what_is_not_built_is_refused_by_name(given: dict[str, object]) -> None:

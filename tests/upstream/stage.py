@@ -64,12 +64,13 @@ class Plant:
         self.pool = WorkerPool(
             self.worker,
             cast(asyncio.AbstractEventLoop, loop),
-            ssl.create_default_context,
+            lambda alpn: ssl.create_default_context(),
         )
 
     def dial(self) -> tuple[WorkerConnection, FakeTransport]:
         """A new connection, reserved."""
         connection = asyncio.run(self.pool.dial(DEADLINE))
+        assert isinstance(connection, WorkerConnection)
         return connection, self.loop.transports[-1]
 
 
