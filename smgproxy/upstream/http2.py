@@ -14,11 +14,9 @@ from smgproxy.core.errors import (
     GatewayError,
     ReplyBroken,
     ReplyMalformed,
-    SendFailed,
     UploadTimeout,
     UpstreamTimeout,
 )
-from smgproxy.core.flow import Hold
 from smgproxy.core.message import Headers, WorkerRequest
 from smgproxy.upstream.http2_leg import Http2Leg, Http2Upload
 from smgproxy.upstream.pulse import Pulse
@@ -205,16 +203,14 @@ class SharedConnection(asyncio.Protocol):
         """The worker reads too slowly: hold whoever feeds its requests."""
         self.out.is_full = True
         for leg in list(self._legs.values()):
-            if leg.upload is not None and leg.upload.source is not None:
-                leg.upload.source.hold(Hold.SINK_FULL)
+            leg.hold_request()
 
     def resume_writing(self) -> None:
         """There is room again."""
         self.out.is_full = False
         self.out.pump_all()
         for leg in list(self._legs.values()):
-            if leg.upload is not None and not leg.upload.is_waiting:
-                leg.upload.unhold()
+            leg.release_request()
 
     # -- the legs' side --------------------------------------------------------------
 
@@ -231,7 +227,7 @@ class SharedConnection(asyncio.Protocol):
         """
         self._reset(leg, CANCEL)
         if not isinstance(error, GatewayError):
-            error = self._lost(leg, "the upload broke off")
+            error = leg.lost(self._message(), "the upload broke off")
         self._fail(leg, error)
         self._close_if_done()
 
@@ -265,7 +261,8 @@ class SharedConnection(asyncio.Protocol):
         if leg is not None:
             if code == REFUSED_STREAM:
                 self._most_streams = max(1, len(self._legs) - 1)
-            self._fail(leg, self._lost(leg, f"stream reset, code {code}"))
+            cause = f"stream reset, code {code}"
+            self._fail(leg, leg.lost(self._message(), cause))
 
     def on_room(self, stream_id: int) -> None:
         """The worker takes more of a request, or of all."""
@@ -283,7 +280,7 @@ class SharedConnection(asyncio.Protocol):
         self._is_leaving = True
         for stream_id, leg in list(self._legs.items()):
             if stream_id > last_stream_id:
-                self._fail(leg, self._lost(leg, "the worker is going away"))
+                self._fail(leg, leg.lost(self._message(), "the worker is going away"))
 
     # -- inside ----------------------------------------------------------------------
 
@@ -338,11 +335,6 @@ class SharedConnection(asyncio.Protocol):
     def _malformed(self, reason: str) -> ReplyMalformed:
         return ReplyMalformed(f"{self._message()}: {reason}", reason)
 
-    def _lost(self, leg: Http2Leg, cause: str) -> SendFailed | ReplyBroken:
-        """The error of a leg that the worker will not answer to the end."""
-        kind = ReplyBroken if leg.has_bytes else SendFailed
-        return kind(self._message(), cause)
-
     def _reset(self, leg: Http2Leg, code: int) -> None:
         """End a stream from this side, if either half of it is open."""
         self.calls.reset_stream(leg.stream_id, code)
@@ -365,7 +357,7 @@ class SharedConnection(asyncio.Protocol):
     def _fail_all(self, cause: str) -> None:
         self._pass_on()
         for leg in list(self._legs.values()):
-            self._fail(leg, self._lost(leg, cause))
+            self._fail(leg, leg.lost(self._message(), cause))
 
     def _close_if_done(self) -> None:
         """Say goodbye when nothing runs, and nothing is to come."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from smgproxy.core.errors import GatewayError, ReplyBroken, UpstreamError
+from smgproxy.core.errors import GatewayError, ReplyBroken, SendFailed, UpstreamError
 from smgproxy.core.flow import Hold, Sink
 from smgproxy.core.message import Headers
 from smgproxy.upstream.leg import Leg
@@ -114,6 +114,20 @@ class Http2Leg(Leg):
         self.deliver(body, end)
         if not end and not self.is_held:
             self._credit(FLOWING_WINDOW_BYTES // 4)
+
+    def hold_request(self) -> None:
+        """The connection takes no more: hold whoever feeds the request's body."""
+        if self.upload is not None and self.upload.source is not None:
+            self.upload.source.hold(Hold.SINK_FULL)
+
+    def release_request(self) -> None:
+        """There is room again."""
+        if self.upload is not None and not self.upload.is_waiting:
+            self.upload.unhold()
+
+    def lost(self, message: str, cause: str) -> SendFailed | ReplyBroken:
+        """The error of a leg that the worker will not answer to the end."""
+        return (ReplyBroken if self.has_bytes else SendFailed)(message, cause)
 
     def detach(self) -> None:
         """The connection carries nothing more of it."""
