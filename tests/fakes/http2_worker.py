@@ -74,6 +74,8 @@ class Stream:
         """Body bytes, as the gateway's windows allow."""
         h2 = self.peer.h2
         while data:
+            if self.is_gone:
+                raise ConnectionError("the gateway takes no more")
             size = min(len(data), h2.local_flow_control_window(self.number), 16384)
             if not size:
                 await self.peer.until(self.is_roomy)
@@ -157,10 +159,10 @@ class Peer:
         settings = self.h2.local_settings
         for name, value in self.worker.settings.items():
             settings[name] = value
+        # They count, and are sent, once they are acknowledged.
+        while settings.acknowledge():
+            pass
         self.h2.initiate_connection()
-        if self.worker.is_settled_at_once:
-            while settings.acknowledge():
-                pass
         await self.flush()
         try:
             while data := await self.reader.read(65536):
@@ -215,8 +217,6 @@ class H2Worker(FakeWorker):
             tls.set_alpn_protocols(["h2"])
         super().__init__(cast(Script, script), tls)
         self.settings: dict[SettingCodes | int, int] = {}
-        # h2 lets its own settings count when they are acknowledged; a worker need not.
-        self.is_settled_at_once = True
         self.begins_at_head = False  # scripts run before the request is whole
         self.reads = True  # gives credit for request bodies
         self.is_deaf = False  # answers nothing any more, not even PING
