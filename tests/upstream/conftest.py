@@ -25,6 +25,6 @@ def line(loop: FakeLoop) -> Line:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     made = FakeClock()
-    rooms = ("core.clock", "upstream.http1", "upstream.pool")
+    rooms = ("core.clock", "upstream.http1", "upstream.http2", "upstream.pool")
     made.stand_in(monkeypatch, *(f"smgproxy.{room}" for room in rooms))
     return made

@@ -33,10 +33,21 @@ class FakeLoop:
         self.dialled: list[tuple[str, int]] = []
         self.transports: list[FakeTransport] = []
         self.refusals: list[OSError] = []
+        self._soon: list[Callable[[], object]] = []
 
     def create_future(self) -> asyncio.Future[object]:
         """A future of a loop that need not run."""
         return self._loop.create_future()
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Call back in the next turn."""
+        self._soon.append(callback)
+
+    def turn(self) -> None:
+        """What was to be called in the next turn."""
+        soon, self._soon = self._soon, []
+        for callback in soon:
+            callback()
 
     async def create_connection(
         self, make: Callable[[], asyncio.Protocol], host: str, port: int
