@@ -169,12 +169,12 @@ def test_blocks_fill_in_over_the_gateways_settings_and_are_echoed() -> None:
         {
             "url": URL,
             "health": {"timeout_secs": 2, "drain_settle_secs": 0, "foo": 1},
-            "http_pool": {"timeout_secs": 9},
+            "http_pool": {"http2": False, "timeout_secs": 9},
         }
     )
     assert spec.blocks() == {
         "health": {"timeout_secs": 2, "drain_settle_secs": 0},
-        "http_pool": {"timeout_secs": 9},
+        "http_pool": {"http2": False, "timeout_secs": 9},
     }
     health = spec.health_settings(HealthSettings(failure_threshold=7))
     assert (health.timeout_secs, health.drain_settle_secs) == (2, 0)
