@@ -3,78 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from collections.abc import Awaitable, Callable
-from typing import Any
 
-import ujson
-
-from smgproxy.fleet.worker import HttpPoolSettings, Worker
-from tests.e2e.asking import error_of, get
-from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.client import Answer, Client, post
+from tests.e2e.asking import error_of
+from tests.e2e.multiplexed import (
+    BODY,
+    CANCEL,
+    INTERNAL_ERROR,
+    REFUSED_STREAM,
+    STREAMED,
+    ask,
+    ask_all,
+    begin_stream,
+    play_http2,
+    still,
+)
+from tests.e2e.stage import Stage, eventually
+from tests.fakes.client import post
 from tests.fakes.http2_worker import H2Worker, Stream
-from tests.fakes.worker import FakeWorker, Received, say_ok
-
-MODEL = "multiplexed"
-BODY = b'{"model":"multiplexed","messages":[]}'
-STREAMED = b'{"model":"multiplexed","stream":true,"messages":[]}'
-NO_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL = 0, 2, 7, 8
-
-Scene = Callable[[Stage, H2Worker], Awaitable[None]]
-
-
-def play_http2(
-    scene: Scene,
-    script: Any = say_ok,
-    pool: dict[str, Any] | None = None,
-    **rooms: Any,
-) -> None:
-    """Run a scene with a worker that speaks HTTP/2 and is known to."""
-
-    async def whole(stage: Stage) -> None:
-        fake = H2Worker(script)
-        fake.model = MODEL
-        await fake.start()
-        settings = dataclasses.replace(HttpPoolSettings(), **(pool or {}))
-        stage.register(fake, settings).http2 = True
-        try:
-            await scene(stage, fake)
-        finally:
-            await fake.stop()
-
-    play(whole, **rooms)
-
-
-async def ask(stage: Stage, body: bytes = BODY) -> Answer:
-    """One request, over a connection of its own."""
-    client = await stage.client()
-    try:
-        return await client.ask(post(body))
-    finally:
-        client.close()
-
-
-async def ask_all(stage: Stage, count: int) -> list[Answer]:
-    """Requests at the same time."""
-    return list(await asyncio.gather(*[ask(stage) for _ in range(count)]))
-
-
-async def still(count: Callable[[], int]) -> int:
-    """Wait until a number has not changed for a while."""
-    before = -1
-    while before != count():
-        before = count()
-        await asyncio.sleep(0.1)
-    return before
-
-
-async def begin_stream(stage: Stage) -> Client:
-    """A client whose stream has begun."""
-    client = await stage.client()
-    await client.send(post(STREAMED))
-    await client.head()
-    return client
+from tests.fakes.worker import Received, say_ok
 
 
 def test_requests_share_a_connection() -> None:
@@ -389,185 +335,3 @@ def test_a_removed_worker_finishes_its_streams_and_is_let_go() -> None:
         assert worker.peer.has_goodbye
 
     play_http2(scene, script)
-
-
-# -- uploads -----------------------------------------------------------------------------
-
-UPLOADS: dict[str, Any] = {"dispatch": {"disable_retries": True}}
-
-
-def play_upload(scene: Scene, script: Any) -> None:
-    """The same, with bodies that stream; the other worker takes none."""
-
-    async def whole(stage: Stage, worker: H2Worker) -> None:
-        stage.gateway.registry.remove(stage.records[0])
-        worker.begins_at_head = True
-        await scene(stage, worker)
-
-    play_http2(whole, script, **UPLOADS)
-
-
-def upload_head(length: int) -> bytes:
-    return (
-        b"POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\n"
-        b"Content-Length: %d\r\n\r\n" % length
-    )
-
-
-def test_an_upload_streams_and_has_no_length() -> None:
-    async def script(stream: Stream, request: Received) -> None:
-        await stream.peer.until(lambda: stream.is_ended)
-        await stream.answer(b"%d" % len(request.body))
-
-    async def scene(stage: Stage, worker: H2Worker) -> None:
-        client = await stage.client()
-        await client.send(upload_head(1_000_000) + b"x" * 10)
-        await eventually(lambda: worker.received and worker.received[0].body)
-        assert worker.received[0].get("content-length") is None
-        await client.send(b"x" * 999_990)
-        assert (await client.answer()).body == b"1000000"
-        client.close()
-
-    play_upload(scene, script)
-
-
-def test_a_worker_that_takes_nothing_holds_its_client() -> None:
-    async def script(stream: Stream, request: Received) -> None:
-        await stream.until_gone()
-
-    async def scene(stage: Stage, worker: H2Worker) -> None:
-        worker.reads = False
-        client = await stage.client()
-        client.writer.write(upload_head(64 << 20) + b"x" * (32 << 20))
-        await eventually(lambda: worker.received)
-        await eventually(lambda: len(worker.received[0].body) == 65535)
-        assert await still(client.writer.transport.get_write_buffer_size) > 0
-        client.reset()
-        await eventually(lambda: worker.peer.streams[1].reset_code == CANCEL)
-        assert not worker.peer.is_lost
-
-    play_upload(scene, script)
-
-
-def test_an_early_answer_ends_the_upload_and_keeps_the_connection() -> None:
-    async def script(stream: Stream, request: Received) -> None:
-        await stream.answer(b"no", 400)
-
-    async def scene(stage: Stage, worker: H2Worker) -> None:
-        client = await stage.client()
-        await client.send(upload_head(1_000_000) + b"x" * 10)
-        assert (await client.answer()).status == 400
-        await eventually(lambda: worker.peer.streams[1].reset_code == CANCEL)
-        assert not worker.peer.is_lost
-        client.close()
-
-    play_upload(scene, script)
-
-
-def test_a_client_that_leaves_within_its_upload_leaves_half_a_body() -> None:
-    async def script(stream: Stream, request: Received) -> None:
-        await stream.until_gone()
-
-    async def scene(stage: Stage, worker: H2Worker) -> None:
-        client = await stage.client()
-        await client.send(upload_head(1_000) + b"x" * 10)
-        await eventually(lambda: worker.received and worker.received[0].body)
-        client.close()
-        await eventually(lambda: worker.peer.streams[1].reset_code == CANCEL)
-        assert not worker.peer.streams[1].is_ended
-        assert not worker.peer.is_lost
-
-    play_upload(scene, script)
-
-
-# -- registration ------------------------------------------------------------------------
-
-
-async def registered(stage: Stage, fake: FakeWorker, **spec: Any) -> Worker | None:
-    """A worker brought up by POST /workers; None when that failed."""
-    client = await stage.client()
-    body = ujson.dumps({"url": fake.url, **spec}).encode()
-    answer = await client.ask(post(body, "/workers"))
-    assert answer.status == 202
-    worker_id = ujson.loads(answer.body)["worker_id"]
-    fleet = stage.gateway.fleet
-    await eventually(
-        lambda: stage.gateway.registry.get(worker_id)
-        or worker_id not in fleet._pending  # noqa: SLF001
-    )
-    found = stage.gateway.registry.get(worker_id)
-    if found is not None:
-        shown = ujson.loads((await client.ask(get(f"/workers/{worker_id}"))).body)
-        assert shown["http2"] is found.http2
-    client.close()
-    return found
-
-
-def play_registration(
-    scene: Callable[[Stage, FakeWorker], Awaitable[None]],
-    fake: FakeWorker,
-    **rooms: Any,
-) -> None:
-    async def whole(stage: Stage) -> None:
-        fake.model = MODEL
-        await fake.start()
-        try:
-            await scene(stage, fake)
-        finally:
-            await fake.stop()
-
-    play(whole, **rooms)
-
-
-PREFERRED: dict[str, Any] = {"upstream": {"upstream_http2": True}}
-
-
-def test_without_the_flag_http2_is_not_tried() -> None:
-    async def scene(stage: Stage, fake: FakeWorker) -> None:
-        worker = await registered(stage, fake)
-        assert worker is not None and not worker.http2
-        assert len([one for one in fake.probed if one.path == "/health"]) >= 2
-
-    play_registration(scene, FakeWorker())
-
-
-def test_with_the_flag_a_worker_that_speaks_it_is_spoken_to_by_http2() -> None:
-    async def scene(stage: Stage, fake: FakeWorker) -> None:
-        worker = await registered(stage, fake)
-        assert worker is not None and worker.http2
-        assert (await ask(stage)).status == 200
-        assert fake.received[0].get(":scheme") == "http"
-
-    play_registration(scene, H2Worker(), **PREFERRED)
-
-
-def test_with_the_flag_a_worker_that_does_not_stays_with_http11() -> None:
-    async def scene(stage: Stage, fake: FakeWorker) -> None:
-        worker = await registered(stage, fake)
-        assert worker is not None and not worker.http2
-        assert (await ask(stage)).status == 200
-
-    play_registration(scene, FakeWorker(), **PREFERRED)
-
-
-def test_a_worker_may_be_pinned_to_http2_without_the_flag() -> None:
-    async def scene(stage: Stage, fake: FakeWorker) -> None:
-        worker = await registered(stage, fake, http_pool={"http2": True})
-        assert worker is not None and worker.http2
-
-    play_registration(scene, H2Worker())
-
-
-def test_a_worker_may_be_pinned_to_http11_despite_the_flag() -> None:
-    async def scene(stage: Stage, fake: FakeWorker) -> None:
-        worker = await registered(stage, fake, http_pool={"http2": False})
-        assert worker is not None and not worker.http2
-
-    play_registration(scene, FakeWorker(), **PREFERRED)
-
-
-def test_a_worker_pinned_to_http2_that_does_not_speak_it_is_not_registered() -> None:
-    async def scene(stage: Stage, fake: FakeWorker) -> None:
-        assert await registered(stage, fake, http_pool={"http2": True}) is None
-
-    play_registration(scene, FakeWorker())

@@ -185,7 +185,7 @@ class Peer:
     def _take(self, event: Event) -> None:
         number = getattr(event, "stream_id", 0)
         if isinstance(event, RequestReceived):
-            fields = cast(list[tuple[bytes, bytes]], event.headers)
+            fields = list(event.headers)
             stream = Stream(self, number, H2Received(fields))
             self.streams[number] = stream
             if self.worker.begins_at_head:

@@ -13,6 +13,7 @@ from smgproxy.upstream.http1 import WorkerConnection
 from smgproxy.upstream.http2 import SharedConnection
 from smgproxy.upstream.pool import Connection
 from tests.fakes.clock import FakeClock
+from tests.fakes.transport import FakeTransport
 from tests.upstream.stage import DEADLINE, FakeLoop, Plant, ask
 
 
@@ -29,7 +30,7 @@ class GatedLoop(FakeLoop):
 
     async def create_connection(
         self, make: Callable[[], asyncio.Protocol], host: str, port: int
-    ) -> object:  # type: ignore[override]
+    ) -> tuple[FakeTransport, asyncio.Protocol]:
         gate: asyncio.Future[None] = self.running.create_future()
         self.dials.append(gate)
         await gate
