@@ -14,6 +14,7 @@ from smgproxy.core.errors import (
     GatewayError,
     ReplyBroken,
     ReplyMalformed,
+    SendUnseen,
     UploadTimeout,
     UpstreamTimeout,
 )
@@ -280,7 +281,8 @@ class SharedConnection(asyncio.Protocol):
         self._is_leaving = True
         for stream_id, leg in list(self._legs.items()):
             if stream_id > last_stream_id:
-                self._fail(leg, leg.lost(self._message(), "the worker is going away"))
+                cause = "the worker is going away"
+                self._fail(leg, leg.lost(self._message(), cause, SendUnseen))
 
     # -- inside ----------------------------------------------------------------------
 

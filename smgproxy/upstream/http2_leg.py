@@ -125,9 +125,11 @@ class Http2Leg(Leg):
         if self.upload is not None and not self.upload.is_waiting:
             self.upload.unhold()
 
-    def lost(self, message: str, cause: str) -> SendFailed | ReplyBroken:
+    def lost(
+        self, message: str, cause: str, unanswered: type[SendFailed] = SendFailed
+    ) -> UpstreamError:
         """The error of a leg that the worker will not answer to the end."""
-        return (ReplyBroken if self.has_bytes else SendFailed)(message, cause)
+        return (ReplyBroken if self.has_bytes else unanswered)(message, cause)
 
     def detach(self) -> None:
         """The connection carries nothing more of it."""

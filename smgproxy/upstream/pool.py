@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable, Sequence
 
 from smgproxy.core.clock import Sweeper, monotonic
-from smgproxy.core.errors import ConnectFailed, GatewayError, UpstreamError
+from smgproxy.core.errors import ConnectFailed, GatewayError, SendUnseen, UpstreamError
 from smgproxy.core.flow import BACKLOG_BYTES, Source, collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.fleet.worker import Worker
@@ -19,6 +19,8 @@ from smgproxy.upstream.leg import Leg
 SWEEP_SECS = 0.25
 # HTTP/2 connections of one worker; there is a second when the first has no room.
 MAX_SHARED = 64
+# Sends of a request that no worker has looked at.
+MAX_UNSEEN = 6
 # Gives the context for https:// workers that are offered these protocols, anew for each
 # connection: it may be replaced.
 Secure = Callable[[Sequence[str]], ssl.SSLContext]
@@ -257,29 +259,32 @@ class Upstream:
 
         A send that dies before any response byte, not by timeout, is repeated once,
         at once, on a new connection to the same worker: an idle connection may have
-        been closed by the worker as we wrote to it. A one-shot request is not, and
-        its body is let go as soon as the transport has it. Raises UpstreamError.
+        been closed by the worker as we wrote to it. One that the worker has not looked
+        at, as it says, is repeated a few times. A one-shot request is not, and its
+        body is let go as soon as the transport has it. Raises UpstreamError.
         """
         pool = self._pool_of(worker)
         began = monotonic()
         deadline = began + timeout_secs
         connection = pool.take()
         leg: Leg | None = None
+        sends, since = 1, 0.0
         try:
-            try:
-                if connection is None:
-                    connection = await pool.connect(deadline)
-                leg = connection.send(request, worker.authority, deadline)
-                if is_one_shot:
-                    request.body = b""
-                return leg, await leg.head
-            except UpstreamError as error:
-                if is_one_shot or not error.is_resendable:
-                    raise
-            self.resends += 1
-            connection = await pool.connect(deadline, began)
-            leg = connection.send(request, worker.authority, deadline)
-            return leg, await leg.head
+            while True:
+                try:
+                    if connection is None:
+                        connection = await pool.connect(deadline, since)
+                    leg = connection.send(request, worker.authority, deadline)
+                    if is_one_shot:
+                        request.body = b""
+                    return leg, await leg.head
+                except UpstreamError as error:
+                    most = MAX_UNSEEN if isinstance(error, SendUnseen) else 2
+                    if is_one_shot or not error.is_resendable or sends >= most:
+                        raise
+                self.resends += 1
+                sends += 1
+                connection, since = None, began
         except UpstreamError:
             # The error's traceback holds this frame, and the leg holds the error.
             leg = connection = None

@@ -14,8 +14,10 @@ from tests.fakes.http2_worker import H2Worker
 from tests.fakes.worker import say_ok
 
 MODEL = "multiplexed"
-BODY = b'{"model":"multiplexed","messages":[]}'
-STREAMED = b'{"model":"multiplexed","stream":true,"messages":[]}'
+BODY = b'{"model":"multiplexed","messages":[{"role":"user","content":"hi"}]}'
+STREAMED = (
+    b'{"model":"multiplexed","stream":true,"messages":[{"role":"user","content":"hi"}]}'
+)
 NO_ERROR, INTERNAL_ERROR, REFUSED_STREAM, CANCEL = 0, 2, 7, 8
 
 Scene = Callable[[Stage, H2Worker], Awaitable[None]]

@@ -15,7 +15,7 @@ from tests.fakes.client import post
 from tests.fakes.http2_worker import H2Worker
 from tests.fakes.worker import FakeWorker
 
-BODY = b'{"model":"secure"}'
+BODY = b'{"model":"secure","messages":[{"role":"user","content":"hi"}]}'
 BOTH = HttpPoolSettings(prefers_http2=True)
 
 

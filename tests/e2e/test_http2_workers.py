@@ -111,7 +111,7 @@ def test_a_client_that_leaves_before_the_head_resets_its_stream() -> None:
 
 
 def test_bodies_larger_than_every_window_arrive_whole_both_ways() -> None:
-    big = b'{"model":"multiplexed","pad":"%b"}' % (b"x" * 3_000_000)
+    big = BODY.replace(b"hi", b"x" * 3_000_000)
 
     async def script(stream: Stream, request: Received) -> None:
         await stream.answer(request.body)
@@ -207,6 +207,18 @@ def test_requests_behind_a_goaway_go_over_a_new_connection_unnoticed() -> None:
         assert stage.gateway.upstream.resends == 7
         await eventually(lambda: worker.peers[0].is_lost)
         assert stage.gateway.upstream.counts()[worker.url] == (1, 0)
+
+    play_http2(scene, script)
+
+
+def test_a_request_that_no_connection_looks_at_is_sent_a_few_times() -> None:
+    async def script(stream: Stream, request: Received) -> None:
+        await stream.peer.raw(b"\0\0\x08\x07\0\0\0\0\0" + bytes(8))
+
+    async def scene(stage: Stage, worker: H2Worker) -> None:
+        answer = await ask(stage)
+        assert error_of(answer)["code"] == "call_upstream_request_error"
+        assert worker.accepted == 6
 
     play_http2(scene, script)
 
