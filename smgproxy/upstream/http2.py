@@ -15,8 +15,6 @@ from smgproxy.core.errors import (
     ReplyBroken,
     ReplyMalformed,
     SendUnseen,
-    UploadTimeout,
-    UpstreamTimeout,
 )
 from smgproxy.core.message import Headers, WorkerRequest
 from smgproxy.upstream.http2_leg import Http2Leg, Http2Upload
@@ -142,7 +140,8 @@ class SharedConnection(asyncio.Protocol):
         """Fail legs whose time is up; look for a sign of life; close when idle."""
         for leg in list(self._legs.values()):
             if now >= leg.deadline:
-                self._expire(leg)
+                self._reset(leg, CANCEL)
+                self._fail(leg, leg.late(self._message()))
         self._close_if_done()
         if self._pool is None:
             return
@@ -319,12 +318,6 @@ class SharedConnection(asyncio.Protocol):
             self._touched = []
             for leg in dict.fromkeys(touched):
                 leg.pass_on()
-
-    def _expire(self, leg: Http2Leg) -> None:
-        is_starved = leg.upload is not None and leg.upload.awaits_client
-        kind = UploadTimeout if is_starved else UpstreamTimeout
-        self._reset(leg, CANCEL)
-        self._fail(leg, kind(self._message(), "operation timed out"))
 
     def _spoilt(self, leg: Http2Leg, error: BadMessage | ReplyBroken) -> None:
         """An answer turned out to be none: an error of its stream alone."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from smgproxy.core.errors import GatewayError, ReplyBroken, SendFailed, UpstreamError
+from smgproxy.core.errors import (
+    GatewayError,
+    ReplyBroken,
+    SendFailed,
+    UploadTimeout,
+    UpstreamError,
+    UpstreamTimeout,
+)
 from smgproxy.core.flow import Hold, Sink
 from smgproxy.core.message import Headers
 from smgproxy.upstream.leg import Leg
@@ -130,6 +137,12 @@ class Http2Leg(Leg):
     ) -> UpstreamError:
         """The error of a leg that the worker will not answer to the end."""
         return (ReplyBroken if self.has_bytes else unanswered)(message, cause)
+
+    def late(self, message: str) -> UpstreamTimeout:
+        """The error of a leg whose time is up."""
+        is_starved = self.upload is not None and self.upload.awaits_client
+        kind = UploadTimeout if is_starved else UpstreamTimeout
+        return kind(message, "operation timed out")
 
     def detach(self) -> None:
         """The connection carries nothing more of it."""
