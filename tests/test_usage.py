@@ -137,4 +137,4 @@ def test_page_is_a_table_for_each_group() -> None:
     head = "| Flag | Default | Meaning |\n|---|---|---|\n"
     assert f"\n## Routing Policy\n\n{head}" in page
     assert "\n| `--port` `PORT` | 30000 | port to listen on |\n" in page
-    assert "\n- Worker Configuration: `--upstream-http2`\n" in page
+    assert "\n- Service Discovery (Kubernetes): `--" in page

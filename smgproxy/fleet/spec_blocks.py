@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smgproxy.fleet.breaker import BreakerSettings
-from smgproxy.fleet.fields import Fields, InvalidSpec, misfit, not_supported
+from smgproxy.fleet.fields import Fields, InvalidSpec, misfit
 from smgproxy.fleet.identity import (
     DEFAULT_MODEL_TYPE,
     MAX_MODEL_ID_CHARACTERS,
@@ -111,8 +111,6 @@ def http_pool(block: Fields | None) -> dict[str, Any] | None:
     """``http_pool``: the connections to it."""
     if block is None:
         return None
-    if block.flag("http2"):
-        raise not_supported("Field 'http_pool.http2'")
     return _given(
         {
             "http2": block.flag("http2"),

@@ -17,6 +17,7 @@ from smgproxy.core.errors import (
     SendUnseen,
 )
 from smgproxy.core.message import Headers, WorkerRequest
+from smgproxy.upstream.http1 import HIGH_WATER, LOW_WATER
 from smgproxy.upstream.http2_leg import Http2Leg, Http2Upload
 from smgproxy.upstream.pulse import Pulse
 from smgproxy.wire.http1 import BadMessage
@@ -48,9 +49,6 @@ _FREE_FRAMES_PER_SEC = 10_000.0
 MAX_STREAMS = 1024
 # Ids are never used again; long before they run out another connection takes over.
 _LAST_STREAM_ID = 2**30
-# Bytes a worker may leave unread before bodies are held, and where they go on.
-HIGH_WATER = 64 * 1024
-LOW_WATER = 16 * 1024
 
 
 class SharedConnection(asyncio.Protocol):
@@ -65,6 +63,7 @@ class SharedConnection(asyncio.Protocol):
         "_most_streams",
         "_is_leaving",
         "_pulse",
+        "_is_reading_on",
         "_idle_since",
         "loop",
         "calls",
@@ -83,6 +82,7 @@ class SharedConnection(asyncio.Protocol):
         self._most_streams = MAX_STREAMS  # less when the worker refused one
         self._is_leaving = False  # takes no new legs
         self._pulse = Pulse(now)
+        self._is_reading_on = False  # frames of the last read wait for the next turn
         self._idle_since = now
         self.loop = pool.loop
         self.calls = CallingSide(self, _MAX_HEADER_BYTES)
@@ -173,6 +173,10 @@ class SharedConnection(asyncio.Protocol):
         try:
             for frame in self._reader.feed(data, now):
                 self.calls.receive(frame)
+            if self._reader.has_more and not self._is_reading_on:
+                self._is_reading_on = True
+                transport.pause_reading()
+                self.loop.call_soon(self._read_on)
             if self.out.is_full:
                 if transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
                     raise Http2Violation(ENHANCE_YOUR_CALM, "answers are not read")
@@ -201,7 +205,7 @@ class SharedConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The worker reads too slowly: hold whoever feeds its requests."""
-        self.out.is_full = True
+        self.out.pause()
         for leg in list(self._legs.values()):
             leg.hold_request()
 
@@ -221,10 +225,7 @@ class SharedConnection(asyncio.Protocol):
         self._close_if_done()
 
     def on_upload_failed(self, leg: Http2Leg, error: Exception) -> None:
-        """A client will not send the rest of its body.
-
-        The stream is reset, so that the worker cannot take what it has for the whole.
-        """
+        """A client sends no more: its worker must not take what it has for all."""
         self._reset(leg, CANCEL)
         if not isinstance(error, GatewayError):
             error = leg.lost(self._message(), "the upload broke off")
@@ -280,10 +281,17 @@ class SharedConnection(asyncio.Protocol):
         self._is_leaving = True
         for stream_id, leg in list(self._legs.items()):
             if stream_id > last_stream_id:
-                cause = "the worker is going away"
-                self._fail(leg, leg.lost(self._message(), cause, SendUnseen))
+                why = "the worker is going away"
+                self._fail(leg, leg.lost(self._message(), why, SendUnseen))
 
     # -- inside ----------------------------------------------------------------------
+
+    def _read_on(self) -> None:
+        self._is_reading_on = False
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.resume_reading()
+            self.data_received(b"")
 
     def _begin(
         self, request: WorkerRequest, authority: bytes, deadline: float, end: bool
@@ -293,8 +301,7 @@ class SharedConnection(asyncio.Protocol):
         if stream_id >= _LAST_STREAM_ID:
             self._is_leaving = True
         leg = self._legs[stream_id] = Http2Leg(self, stream_id, deadline)
-        scheme = b"https" if self._pool.worker.is_tls else b"http"
-        fields = request_fields(request, authority, scheme)
+        fields = request_fields(request, authority, self._pool.scheme)
         self.out.send_head(stream_id, fields, end)
         return leg
 
@@ -359,11 +366,8 @@ class SharedConnection(asyncio.Protocol):
         pool, transport = self._pool, self._transport
         if self._legs or pool is None or transport is None:
             return
-        if not self._is_leaving:
-            worker = pool.worker
-            if worker.http_pool.pool_max_idle_per_host and not worker.is_removed:
-                return
-        self._say_goodbye(NO_ERROR)
+        if self._is_leaving or not pool.keeps_idle:
+            self._say_goodbye(NO_ERROR)
 
     def _end(self, violation: Http2Violation) -> None:
         """The worker broke the protocol: nothing it says can be believed."""

@@ -135,6 +135,17 @@ class WorkerPool:
         url = self.worker.url
         return f"error sending request for url ({url}). URL: {url}"
 
+    @property
+    def scheme(self) -> bytes:
+        """How its requests are named in HTTP/2."""
+        return b"https" if self.worker.is_tls else b"http"
+
+    @property
+    def keeps_idle(self) -> bool:
+        """Whether a connection stays that nothing runs on."""
+        worker = self.worker
+        return bool(worker.http_pool.pool_max_idle_per_host) and not worker.is_removed
+
     def give_back(self, connection: WorkerConnection) -> None:
         """A response is complete and the connection clean."""
         self._busy.discard(connection)

@@ -136,12 +136,16 @@ class FrameReader:
         preface: bytes = PREFACE,
         free: Allowance | None = None,
     ) -> None:
-        """``free``: frames that say nothing, if not what clients may send of them."""
+        """``preface``: nothing from a worker, which opens no streams; how those that
+        we open are used is for others to see. ``free``: the frames that say nothing,
+        if not what clients may send of them.
+        """
         self._preface = preface  # what of it is still to come
         self._partial = b""
         self._has_settings = False
         self._block_stream = 0  # whose header block is still open; 0 = none
-        self._last_stream = 0  # the highest that was opened
+        # The highest that was opened.
+        self._last_stream = 0 if preface else 2**31 - 1
         self._block_bytes = 0
         self._continuations = 0
         self._max_block_bytes = max_block_bytes

@@ -24,7 +24,6 @@ from smgproxy.wire.http2 import (
     END_STREAM,
     ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR,
-    FRAME_SIZE_ERROR,
     GOAWAY,
     HEADER_BYTES,
     HEADERS,
@@ -32,7 +31,6 @@ from smgproxy.wire.http2 import (
     PING,
     PREFACE,
     PROTOCOL_ERROR,
-    PUSH_PROMISE,
     RST_STREAM,
     SETTINGS,
     STREAM_CLOSED,
@@ -45,15 +43,13 @@ from smgproxy.wire.http2_frames import (
     encode_frame,
     encode_setting,
     frame_header,
-    of_connection,
-    sized,
+    payload_of,
     unpadded,
 )
 
 # Section 6.5.2.
 _ENABLE_PUSH, _MAX_CONCURRENT_STREAMS, _INITIAL_WINDOW_SIZE = 2, 3, 4
 _MAX_FRAME_SIZE, _MAX_HEADER_LIST_SIZE = 5, 6
-_PRIORITY_FLAG = 0x20
 _MAX_WINDOW = 2**31 - 1
 _LAST_STREAM = 2**31 - 1
 # Streams that may be opened while the other side has not said how many: what it ought
@@ -96,7 +92,8 @@ class _Stream:
 class CallingSide:
     """What this side may send, and what that side did; frames in, frames out.
 
-    ``receive`` takes whole frames that passed a FrameReader and raises Http2Violation,
+    ``receive`` takes whole frames that passed a FrameReader, which has looked at their
+    lengths and taken padding and priority from HEADERS; it raises Http2Violation,
     after which the connection can only be ended. Keeps nothing of a stream that is
     over: what still comes for one is dropped (section 5.4.2).
     """
@@ -238,7 +235,7 @@ class CallingSide:
         elif kind == WINDOW_UPDATE:
             self._on_window_update(frame)
         elif kind == RST_STREAM:
-            code = int.from_bytes(sized(frame, 4), "big")
+            code = int.from_bytes(payload_of(frame), "big")
             self._check_opened(frame.stream_id)
             if self._streams.pop(frame.stream_id, None) is not None:
                 self._on.on_reset(frame.stream_id, code)
@@ -249,16 +246,12 @@ class CallingSide:
         elif kind == SETTINGS:
             self._on_settings(frame)
         elif kind == PING:
-            data = sized(of_connection(frame), 8)
+            data = payload_of(frame)
             if not frame.flags & ACK:
                 self._queued.append(encode_frame(PING, ACK, 0, data))
         elif kind == GOAWAY:
-            if len(frame.data) < HEADER_BYTES + 8:
-                raise Http2Violation(FRAME_SIZE_ERROR, "GOAWAY is too short")
-            last = int.from_bytes(of_connection(frame).data[9:13], "big") & _LAST_STREAM
+            last = int.from_bytes(frame.data[9:13], "big") & _LAST_STREAM
             self._on.on_goaway(last)
-        elif kind == PUSH_PROMISE:
-            raise Http2Violation(PROTOCOL_ERROR, "push was not allowed")
 
     def _on_data(self, frame: Frame) -> None:
         stream_id = frame.stream_id
@@ -283,12 +276,7 @@ class CallingSide:
         self._on.on_data(stream_id, data, end)
 
     def _on_headers(self, frame: Frame) -> None:
-        block = unpadded(frame)
-        if frame.flags & _PRIORITY_FLAG:
-            if len(block) < 5:
-                raise Http2Violation(FRAME_SIZE_ERROR, "HEADERS without its priority")
-            block = block[5:]
-        self._block.append(block)
+        self._block.append(frame.data[HEADER_BYTES:])
         self._block_stream = frame.stream_id
         self._does_block_end = bool(frame.flags & END_STREAM)
         if frame.flags & END_HEADERS:
@@ -316,7 +304,7 @@ class CallingSide:
         self._on.on_fields(stream_id, fields, end)  # type: ignore[arg-type]
 
     def _on_window_update(self, frame: Frame) -> None:
-        increment = int.from_bytes(sized(frame, 4), "big") & _MAX_WINDOW
+        increment = int.from_bytes(payload_of(frame), "big") & _MAX_WINDOW
         if not increment:
             raise Http2Violation(PROTOCOL_ERROR, "a window opened by nothing")
         stream_id = frame.stream_id
@@ -331,11 +319,8 @@ class CallingSide:
         self._on.on_room(stream_id)
 
     def _on_settings(self, frame: Frame) -> None:
-        payload = of_connection(frame).data[HEADER_BYTES:]
-        is_ack = frame.flags & ACK
-        if len(payload) % 6 or (is_ack and payload):
-            raise Http2Violation(FRAME_SIZE_ERROR, "SETTINGS of no such length")
-        if is_ack:
+        payload = frame.data[HEADER_BYTES:]
+        if frame.flags & ACK:
             return
         self._queued.append(encode_frame(SETTINGS, ACK, 0, b""))
         if not self._has_settings:

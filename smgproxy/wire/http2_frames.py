@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from smgproxy.wire.http2 import (
-    FRAME_SIZE_ERROR,
     HEADER_BYTES,
     PADDED,
     PROTOCOL_ERROR,
@@ -27,19 +26,9 @@ def encode_setting(name: int, value: int) -> bytes:
     return name.to_bytes(2, "big") + value.to_bytes(4, "big")
 
 
-def sized(frame: Frame, size: int) -> bytes:
-    """A payload that has to be of this size. Raises Http2Violation."""
-    payload = frame.data[HEADER_BYTES:]
-    if len(payload) != size:
-        raise Http2Violation(FRAME_SIZE_ERROR, "frame of the wrong length")
-    return payload
-
-
-def of_connection(frame: Frame) -> Frame:
-    """A frame that belongs to no stream. Raises Http2Violation."""
-    if frame.stream_id:
-        raise Http2Violation(PROTOCOL_ERROR, "a connection's frame on a stream")
-    return frame
+def payload_of(frame: Frame) -> bytes:
+    """What is behind its header."""
+    return frame.data[HEADER_BYTES:]
 
 
 def unpadded(frame: Frame) -> bytes:

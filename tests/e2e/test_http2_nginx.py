@@ -187,4 +187,4 @@ def test_an_upload_streams(tmp_path: Path) -> None:
         )
         assert [each.body for each in answers] == [b"5000000"] * 3
 
-    play_behind(tmp_path, scene, script, dispatch={"disable_retries": True})
+    play_behind(tmp_path, scene, script, retries={"disable_retries": True})

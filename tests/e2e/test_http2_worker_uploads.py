@@ -9,7 +9,7 @@ from tests.e2e.stage import Stage, eventually
 from tests.fakes.http2_worker import H2Worker, Stream
 from tests.fakes.worker import Received
 
-UPLOADS: dict[str, Any] = {"dispatch": {"disable_retries": True}}
+UPLOADS: dict[str, Any] = {"retries": {"disable_retries": True}}
 
 
 def play_upload(scene: Scene, script: Any) -> None:

@@ -64,7 +64,7 @@ class SharedLine:
             said = self.worker.data_to_send()
             if said and not self.transport.is_closing():
                 self.transport.peer_sends(said)
-            elif not sent:
+            elif not sent and self.loop.is_idle:
                 self.transport.turn()
                 return
 

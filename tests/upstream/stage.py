@@ -43,6 +43,11 @@ class FakeLoop:
         """Call back in the next turn."""
         self._soon.append(callback)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be called."""
+        return not self._soon
+
     def turn(self) -> None:
         """What was to be called in the next turn."""
         soon, self._soon = self._soon, []
