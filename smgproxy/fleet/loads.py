@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 SILENT_INTERVALS = 6
 # Long enough for an engine that is busy, short enough to be true (contract).
 POLL_TIMEOUT_SECS = 5.0
+# Twenty times a metrics page of vLLM; reading one of this size takes about 6 ms, and
+# the worst that can be made up of these bytes below 30.
+REPORT_LIMIT_BYTES = 2 * 1024 * 1024
 
 
 class LoadMonitor:
@@ -90,6 +93,7 @@ class LoadMonitor:
                 path(worker),
                 with_key=True,
                 timeout_secs=POLL_TIMEOUT_SECS,
+                limit_bytes=REPORT_LIMIT_BYTES,
             )
             report = read(told.body) if told.is_ok else None
             if report is not None:
