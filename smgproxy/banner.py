@@ -30,6 +30,8 @@ class Facts:
     # Where clients are served when that is not --host and --port: the addresses
     # of sockets that were handed over.
     api_urls: tuple[str, ...] = ()
+    # False, too, when the scheduler was asked for and the limit took its place.
+    has_scheduler: bool = False
 
 
 def banner(settings: Settings, facts: Facts, *, is_coloured: bool = False) -> str:
@@ -39,6 +41,7 @@ def banner(settings: Settings, facts: Facts, *, is_coloured: bool = False) -> st
         *_places(settings, facts),
         *_workers(settings, facts),
         _row("policy", settings.routing.policy),
+        *_limits(settings, facts),
         *(_painted(one, _YELLOW, is_coloured) for one in _posture(settings, facts)),
         *_example(settings, facts),
     ]
@@ -99,6 +102,19 @@ def _workers(settings: Settings, facts: Facts) -> Iterator[str]:
         yield _row("" if index or found else "workers", url)
     if more > 0:
         yield _row("", f"and {more} more (GET /workers lists them)")
+
+
+def _limits(settings: Settings, facts: Facts) -> Iterator[str]:
+    """Who runs and who waits, where that is limited."""
+    limits = settings.limiter
+    if facts.has_scheduler:
+        yield _row("limits", "priority scheduler")
+    elif limits.max_concurrent_requests > 0:
+        text = f"{limits.max_concurrent_requests} requests at once"
+        if limits.queue_size:
+            wait = f"{limits.queue_timeout_secs} s"
+            text += f", {limits.queue_size} more wait for up to {wait}"
+        yield _row("limits", text)
 
 
 def _posture(settings: Settings, facts: Facts) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -22,6 +23,7 @@ usage: smg COMMAND [--flag value] ...
 Commands:
   launch               start the gateway; smg launch --help explains its flags
   flags [--markdown]   list the flags of launch, and those not supported yet
+  openapi              print the OpenAPI description of what the gateway accepts
 
   smg --version        print the version
   smg --help           print this text
@@ -84,6 +86,16 @@ def _list_flags(words: Sequence[str]) -> int:
     raise UsageError("takes --markdown and nothing else")
 
 
+def _describe(words: Sequence[str]) -> int:
+    if any(word in _HELP for word in words):
+        return _show(_OVERVIEW)
+    if words:
+        raise UsageError("takes no arguments")
+    from smgproxy.api.openapi import document
+
+    return _show(json.dumps(document(), indent=2) + "\n")
+
+
 def _show(text: str) -> int:
     """Print; a reader that has seen enough (``| head``) is no failure."""
     try:
@@ -103,4 +115,5 @@ def _refuse(line: str, status: int) -> int:
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "launch": _launch,
     "flags": _list_flags,
+    "openapi": _describe,
 }

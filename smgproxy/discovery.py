@@ -14,8 +14,8 @@ from smgproxy.fleet.kubernetes_discovery import KubernetesDiscovery
 from smgproxy.fleet.outside import Running, Sleep, Spawn
 from smgproxy.fleet.pod_watch import Listener, PodWatch
 from smgproxy.fleet.pods import PodRules
-from smgproxy.start import StartError
-from smgproxy.telemetry.families import Metric
+from smgproxy.places import StartError
+from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.fleet_metrics import discovery_families
 from smgproxy.telemetry.stats import DURATION_BOUNDS, Histogram
 
@@ -93,7 +93,7 @@ class Discovery:
             self._pods.stop()
             self._pods = None
 
-    def families(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[Family]:
         """What is counted of the provider; nothing without one."""
         if self._options.provider is not None:
             yield from discovery_families(self._stats, self._passes)

@@ -88,20 +88,12 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--prefill-selector",
         "--decode-selector",
         "--router-selector",
-        "--model-alias",
     ),
     "Profiling": ("--jemalloc-prof-dir",),
     "Request Handling": (
         "--storage-context-headers",
-        "--cors-allowed-origins",
     ),
-    "Rate Limiting": (
-        "--max-concurrent-requests",
-        "--queue-size",
-        "--queue-timeout-secs",
-        "--rate-limit-tokens-per-second",
-        "--max-background-responses",
-    ),
+    "Rate Limiting": ("--max-background-responses",),
     "Retry Configuration": (
         "--retry-max-retries",
         "--retry-initial-backoff-ms",
@@ -182,12 +174,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--enable-rl",
         "--rl-control-timeout-secs",
         "--rl-fanout-concurrency",
-    ),
-    "Priority Scheduler": (
-        "--priority-scheduler-enabled",
-        "--priority-scheduler-default-max-class",
-        "--priority-scheduler-config",
-        "--priority-scheduler-tenant-metric-top-n",
     ),
     "Mesh Server": (
         "--enable-mesh",

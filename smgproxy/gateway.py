@@ -9,7 +9,6 @@ import asyncio
 import gc
 import logging
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, MutableMapping
 from typing import Any
@@ -18,7 +17,10 @@ import uvloop
 
 from smgproxy import __version__
 from smgproxy.admission.budgets import Budgets
+from smgproxy.admission.classes import CLASS_NAMES
 from smgproxy.admission.tenants import Callers
+from smgproxy.api.bodies import BodyReader
+from smgproxy.api.cors import Cors
 from smgproxy.api.endpoints import INFERENCE, Routes
 from smgproxy.banner import Facts, banner
 from smgproxy.control.metrics import metrics_routes
@@ -27,6 +29,7 @@ from smgproxy.core.access import Access
 from smgproxy.core.clock import Sweeper, monotonic
 from smgproxy.discovery import Discovery
 from smgproxy.dispatch.account import Account
+from smgproxy.dispatch.admit import open_gate
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
@@ -34,21 +37,22 @@ from smgproxy.downstream.listener import Listener
 from smgproxy.drain import Drain, DrainTimes
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
+from smgproxy.places import StartError, address_of, bound, log_outputs, sockets
 from smgproxy.probes import ProbeThread
 from smgproxy.routing.router import Router
 from smgproxy.settings import Settings
 from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
-from smgproxy.start import StartError, address, bound, opened
 from smgproxy.system.limits import raise_open_files_limit
 from smgproxy.system.notify import Notifier, watchdog_interval_secs
 from smgproxy.system.sockets import PassedSocketError, listen_fds
-from smgproxy.telemetry.families import Metric
+from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.fleet_metrics import overload_families
 from smgproxy.telemetry.logs import set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.requestlog import RequestLog
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
+    Histogram,
     HttpStats,
     LoopStats,
     RouterStats,
@@ -61,8 +65,6 @@ _log = logging.getLogger("smgproxy.gateway")
 KEEPALIVE_SWEEP_SECS = 0.25
 LOG_FLUSH_SECS = 0.5
 LOOP_TICK_SECS = 0.1
-# The name of the socket that systemd may pass for metrics; any other is for clients.
-METRICS_SOCKET = "metrics"
 # What clients may choose in their TLS handshake, the best one first.
 ALPN = ("h2", "http/1.1")
 
@@ -117,7 +119,9 @@ class Gateway:
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
         self.loop_stats = LoopStats(LOOP_TICK_SECS)
-        self._log_outputs = opened(telemetry)
+        # Seconds in the scheduler's queues, by class.
+        self._waits = [Histogram(bounds) for _ in CLASS_NAMES]
+        self._log_outputs = log_outputs(telemetry)
         self.request_log = RequestLog(
             telemetry.log_level, telemetry.log_json, self._log_outputs
         )
@@ -148,6 +152,7 @@ class Gateway:
         rules = settings.tenant_rules
         self.budgets = None if rules is None else Budgets(rules, monotonic())
         self._forwarder = Forwarder(
+            BodyReader(settings.aliases.canonical_names()),
             self.router,
             self.upstream,
             settings.dispatch,
@@ -162,6 +167,7 @@ class Gateway:
             settings.dispatch,
             loop,
             self._callers(),
+            Cors(settings.cors) if settings.cors.cors_allowed_origins else None,
         )
         self.listener = Listener(
             settings.clients, settings.heads, self.dispatcher.on_exchange
@@ -182,9 +188,17 @@ class Gateway:
         self._undo_logs = set_up_logs(settings.telemetry, self._log_outputs)
         for notice in settings.notices:
             _log.warning("%s", notice)
+        # Only now, as it may have something to log.
+        self.dispatcher.gate = open_gate(
+            settings.limiter,
+            settings.scheduler,
+            self.registry,
+            self._waits,
+            self._loop,
+        )
         for warning in self._tls.load():
             _log.warning("%s", warning)
-        clients, metrics = self._sockets()
+        clients, metrics = sockets(settings, self._passed)
         urls = settings.server.worker_urls
         if settings.simulated is not None:
             self._simulated = SimulatedWorkers(settings.simulated)
@@ -203,9 +217,11 @@ class Gateway:
         self._start_sweepers()
         self._start_probes()
         scheme = "https" if settings.tls.serves_https else "http"
-        addresses = [address(sock, scheme) for sock in clients]
+        addresses = [address_of(sock, scheme) for sock in clients]
         passed = tuple(addresses) if self._passed else ()
-        text = banner(settings, Facts(simulated, passed), is_coloured=_is_terminal())
+        gate = self.dispatcher.gate
+        facts = Facts(simulated, passed, gate is not None and gate.has_scheduler)
+        text = banner(settings, facts, is_coloured=_is_terminal())
         print(text, end="", flush=True)
         self._notifier.ready()
         self._notifier.status("serving")
@@ -272,6 +288,8 @@ class Gateway:
             sweeper.close()
         self._discovery.close()
         self.fleet.close()
+        if self.dispatcher.gate is not None:
+            self.dispatcher.gate.close()
         self.listener.close()
         self._metrics.close()
         self.upstream.close()
@@ -301,8 +319,11 @@ class Gateway:
     def _callers(self) -> Callers | None:
         """Who identifies callers; None when no key and no tenant is asked for."""
         settings = self._settings
+        needs_tenants = (
+            self.budgets is not None or settings.scheduler.priority_scheduler_enabled
+        )
         if settings.keys is None and settings.tenant_header is None:
-            if self.budgets is None:
+            if not needs_tenants:
                 return None
         return Callers(settings.keys, settings.tenant_header)
 
@@ -314,21 +335,6 @@ class Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    def _sockets(self) -> tuple[list[socket.socket], socket.socket]:
-        """Client and metrics sockets: those systemd passed, else bound here."""
-        settings = self._settings
-        clients = [one.sock for one in self._passed if one.name != METRICS_SOCKET]
-        metrics = [one.sock for one in self._passed if one.name == METRICS_SOCKET]
-        server, telemetry = settings.server, settings.telemetry
-        if not clients:
-            clients = [bound("--port", server.host, server.port, server.reuse_port)]
-        if not metrics:
-            host = telemetry.prometheus_host or (
-                "::" if ":" in server.host else "0.0.0.0"
-            )
-            metrics = [bound("--prometheus-port", host, telemetry.prometheus_port)]
-        return clients, metrics[0]
 
     def _start_probes(self) -> None:
         server = self._settings.server
@@ -364,11 +370,12 @@ class Gateway:
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
+            lambda: gate.families() if (gate := self.dispatcher.gate) else (),
             [self._overload_families, self._discovery.families],
         )
         return Exposition(sources, __version__)
 
-    def _overload_families(self) -> Iterator[Metric]:
+    def _overload_families(self) -> Iterator[Family]:
         router = self.router
         return overload_families(router.overload_sheds, router.overload_fallbacks)
 

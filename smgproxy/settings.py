@@ -13,9 +13,13 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from smgproxy.admission.budget_rules import BudgetOptions, TenantRules
+from smgproxy.admission.budget_options import BudgetOptions
+from smgproxy.admission.budget_rules import TenantRules
 from smgproxy.admission.key_options import KeyOptions
 from smgproxy.admission.keys import Keys
+from smgproxy.admission.options import LimiterOptions, SchedulerOptions
+from smgproxy.api.aliases import AliasOptions
+from smgproxy.api.cors import CorsOptions
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.downstream.listener import ClientTimeouts
@@ -103,9 +107,13 @@ class Settings:
     upstream: UpstreamOptions = UpstreamOptions()
     routing: RoutingOptions = RoutingOptions()
     dispatch: DispatchOptions = DispatchOptions()
+    aliases: AliasOptions = AliasOptions()
+    cors: CorsOptions = CorsOptions()
     fleet: FleetOptions = FleetOptions()
     overload: OverloadOptions = OverloadOptions()
     discovery: DiscoveryOptions = DiscoveryOptions()
+    limiter: LimiterOptions = LimiterOptions()
+    scheduler: SchedulerOptions = SchedulerOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
     tenant_header: str | None = None  # the header that is trusted to name the tenant
@@ -162,12 +170,16 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "upstream": UpstreamOptions,
     "routing": RoutingOptions,
     "dispatch": DispatchOptions,
+    "aliases": AliasOptions,
+    "cors": CorsOptions,
     "telemetry": TelemetryOptions,
     "clients": ClientTimeouts,
     "heads": HeadLimits,
     "fleet": FleetOptions,
     "overload": OverloadOptions,
     "discovery": DiscoveryOptions,
+    "limiter": LimiterOptions,
+    "scheduler": SchedulerOptions,
     "callers": KeyOptions,
     "tenant_rules": BudgetOptions,
     "tls": TlsOptions,

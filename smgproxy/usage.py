@@ -23,6 +23,7 @@ _GROUPS = (
     "Profiling",
     "Request Handling",
     "Rate Limiting",
+    "Priority Scheduler",
     "Retry Configuration",
     "Circuit Breaker",
     "Health Checks",

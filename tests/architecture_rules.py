@@ -49,12 +49,12 @@ TOP: dict[str, set[str]] = {
     "banner": {"settings"},
     "drain": {"core", "dispatch", "downstream"},
     "probes": {"api", "wire", "dispatch", "downstream"},
-    "start": {"downstream", "telemetry", "server_options"},
-    "discovery": {"core", "fleet", "telemetry", "start"},
+    "places": {"downstream", "settings", "server_options", "system", "telemetry"},
+    "discovery": {"core", "fleet", "telemetry", "places"},
     "gateway": {
-        *(*ROOMS, "settings", "banner", "discovery", "drain", "probes", "start"),
+        *(*ROOMS, "settings", "banner", "discovery", "drain", "places", "probes"),
     },
-    "cli": {"settings", "gateway", "arguments", "usage"},
+    "cli": {"api", "settings", "gateway", "arguments", "usage"},
     "__main__": {"cli"},
 }
 ARROWS = ROOMS | TOP

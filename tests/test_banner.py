@@ -8,6 +8,7 @@ import ujson
 
 from smgproxy import __version__
 from smgproxy.admission.keys import ControlKey, Keys, Role, Secret
+from smgproxy.admission.options import LimiterOptions
 from smgproxy.banner import Facts, banner
 from smgproxy.fleet.discovery_options import DiscoveryOptions
 from smgproxy.server_options import ServerOptions
@@ -206,3 +207,26 @@ def test_colour_only_when_asked_for() -> None:
     for code in ("\x1b[1m", "\x1b[33m", "\x1b[0m"):
         coloured = coloured.replace(code, "")
     assert coloured == plain
+
+
+@pytest.mark.parametrize(
+    ("limits", "has_scheduler", "shown"),
+    [
+        (
+            LimiterOptions(100),
+            False,
+            "100 requests at once, 100 more wait for up to 60 s",
+        ),
+        (LimiterOptions(5, queue_size=0), False, "5 requests at once"),
+        (LimiterOptions(5), True, "priority scheduler"),
+    ],
+)
+def test_what_limits_the_requests_is_told(
+    limits: LimiterOptions, has_scheduler: bool, shown: str
+) -> None:
+    facts = Facts(has_scheduler=has_scheduler)
+    assert row(banner(Settings(limiter=limits), facts), "limits") == shown
+
+
+def test_nothing_is_told_of_limits_that_are_not_set() -> None:
+    assert "limits" not in banner(Settings(), NO_FACTS)

@@ -20,6 +20,7 @@ CONTRACT_FLAGS = (ROOT / "tests" / "contract_flags.txt").read_text().split()
 DECLARED = {name for one in declared_flags() for name in one.spellings}
 UNSUPPORTED = {name for names in UNSUPPORTED_FLAGS.values() for name in names}
 
+COMMANDS = "available: launch, flags, openapi (see smg --help)"
 Capture = pytest.CaptureFixture[str]
 
 
@@ -366,12 +367,8 @@ def test_help_names_every_command(capsys: Capture, word: str) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "smg: a command is missing; available: launch, flags (see smg --help)\n"),
-        (
-            ["lunch"],
-            "smg: unknown command 'lunch'; available: launch, flags "
-            "(see smg --help)\n",
-        ),
+        ([], f"smg: a command is missing; {COMMANDS}\n"),
+        (["lunch"], f"smg: unknown command 'lunch'; {COMMANDS}\n"),
         (["flags", "x"], "smg flags: takes --markdown and nothing else\n"),
     ],
 )

@@ -7,10 +7,11 @@ import pytest
 
 from smgproxy.discovery import Discovery
 from smgproxy.fleet.discovery_options import DiscoveryOptions
-from smgproxy.start import StartError
+from smgproxy.places import StartError
 from tests.fakes.background import FakeBackground
 from tests.fakes.clock import FakeClock
 from tests.fleet.discovered import Stage
+from tests.telemetry.samples import lines
 
 
 def discovery(stage: Stage, **options: Any) -> Discovery:
@@ -39,7 +40,7 @@ def test_a_file_is_watched_until_closed(stage: Stage) -> None:
     it = discovery(stage, discovery_provider="file", discovery_file="/nowhere")
     it.start(stage.background.spawn, None)
     assert stage.background.running == 1
-    assert 'source="file"' in next(it.families()).text()
+    assert all('source="file"' in line for line in lines(it.families()))
     it.close()
     assert stage.background.running == 0
 

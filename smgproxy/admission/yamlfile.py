@@ -12,8 +12,9 @@ from collections.abc import Collection
 
 import yaml
 
-MAX_BYTES = 1024 * 1024
-_INTEGER = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
+MAX_BYTES = 4 * 1024 * 1024
+# Without leading zeros, which are octal to some readers.
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})", re.ASCII)
 _NUMBER = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _BOOLEANS = {"true": True, "false": False}
@@ -88,6 +89,29 @@ class Value:
             needed = ", ".join(required)
             raise self.fault(f"{missing[0]} is missing; needed are {needed}")
         return found
+
+    def items(self) -> list[Value]:
+        """The items of a list; nothing at all has none."""
+        if self.is_null:
+            return []
+        if not isinstance(self._node, yaml.SequenceNode):
+            raise self.fault(
+                f"must be a list, its items begin with '- ', not {self._shown()}"
+            )
+        return [
+            Value(node, self._file, f"{self._path}[{at}]", node.start_mark.line + 1)
+            for at, node in enumerate(self._node.value)
+        ]
+
+    def text(self) -> str:
+        """Text that cannot be taken for anything else."""
+        node = self._node
+        if isinstance(node, yaml.ScalarNode):
+            text = str(node.value)
+            is_other = text in _NULLS or text in _BOOLEANS or _NUMBER.fullmatch(text)
+            if node.style is not None or not is_other:
+                return text
+        raise self.fault(f"must be text, in quotes, not {self._shown()}")
 
     def integer(self, minimum: int) -> int:
         """A whole number from ``minimum`` on."""

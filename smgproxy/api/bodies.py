@@ -1,30 +1,73 @@
-"""What routing needs of a JSON body: the model's name and whether it streams."""
+"""From a request's bytes to a call: what is asked, and the body that asks for it."""
 
 from __future__ import annotations
 
 import msgspec
 
+from smgproxy.api.chat import ChatRequest
+from smgproxy.api.chat_rules import hold_to_profile
+from smgproxy.api.edits import Edits, rebuilt
+from smgproxy.api.endpoints import Endpoint
+from smgproxy.api.fields import Body
+from smgproxy.api.profiles import select
 from smgproxy.core.errors import BadBody
 from smgproxy.core.message import RequestHead
 
 
 class Call:
-    """What a request asks of a worker; ``body`` is the client's own bytes."""
+    """What a request asks of a worker.
 
-    __slots__ = ("model", "is_stream", "body")
+    ``body`` is the very object the client's bytes came in unless a rule changed them.
+    ``model`` is the canonical name; ``request`` the body as it was read, None once it
+    was let go;
+    ``is_resliced`` whether the deltas of an event stream are cut anew.
+    """
 
-    def __init__(self, model: str | None, is_stream: bool, body: bytes) -> None:
+    __slots__ = ("model", "is_stream", "body", "request", "is_resliced")
+
+    def __init__(
+        self,
+        model: str | None,
+        is_stream: bool,
+        body: bytes,
+        request: Body,
+        is_resliced: bool = False,
+    ) -> None:
         self.model = model
         self.is_stream = is_stream
         self.body = body
+        self.request: Body | None = request
+        self.is_resliced = is_resliced
 
 
-class _Routing(msgspec.Struct):
-    model: str | None = None
-    stream: bool | None = None
+class BodyReader:
+    """Reads bodies, with the aliases of one gateway."""
 
+    __slots__ = ("_aliases",)
 
-_decoder = msgspec.json.Decoder(_Routing)
+    def __init__(self, aliases: dict[str, str]) -> None:
+        self._aliases = aliases
+
+    def read(self, head: RequestHead, endpoint: Endpoint, body: bytes) -> Call:
+        """Hold a body to the contract. Raises BadBody and InvalidField."""
+        content_type = head.first.get(b"content-type")
+        if content_type != b"application/json" and not is_json_type(content_type):
+            raise BadBody("Expected request with `Content-Type: application/json`")
+        request, outline = endpoint.schema.read(body)
+        request.check()
+        is_resliced = False
+        edits: Edits = {}
+        if type(request) is ChatRequest:
+            profile = select(request.model)
+            is_resliced = profile.reslices and request.stream is True
+            hold_to_profile(request, outline, profile, edits)
+        model = request.model
+        if model in self._aliases:
+            model = self._aliases[model]
+            edits["model"] = msgspec.json.encode(model)
+        if edits:
+            body = rebuilt(outline, edits)
+        return Call(model, request.stream is True, body, request, is_resliced)
 
 
 def is_json_type(value: bytes | None) -> bool:
@@ -35,19 +78,3 @@ def is_json_type(value: bytes | None) -> bool:
     return media_type == b"application/json" or (
         media_type.startswith(b"application/") and media_type.endswith(b"+json")
     )
-
-
-def read_call(head: RequestHead, body: bytes) -> Call:
-    """Read a body as far as it is needed to route it. Raises BadBody."""
-    content_type = head.first.get(b"content-type")
-    if content_type != b"application/json" and not is_json_type(content_type):
-        raise BadBody("Expected request with `Content-Type: application/json`")
-    try:
-        fields = _decoder.decode(body)
-    except msgspec.DecodeError as error:
-        raise BadBody(f"Failed to parse the request body as JSON: {error}") from None
-    except RecursionError:
-        raise BadBody(
-            "Failed to parse the request body as JSON: nested too deeply"
-        ) from None
-    return Call(fields.model, fields.stream is True, body)

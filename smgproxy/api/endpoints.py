@@ -6,7 +6,18 @@ import dataclasses
 from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qsl
 
+from smgproxy.api import (
+    chat,
+    classify,
+    completions,
+    embeddings,
+    generate,
+    messages,
+    rerank,
+    responses,
+)
 from smgproxy.api.replies import Reply
+from smgproxy.api.schema import Schema
 from smgproxy.core.access import Access
 from smgproxy.core.errors import MethodNotAllowed, UnknownUrl
 from smgproxy.core.message import RequestHead
@@ -18,26 +29,27 @@ MAX_QUERY_FIELDS = 64
 class Endpoint:
     """An inference route that is forwarded to a worker under the same path.
 
-    ``name`` is the metrics label; a route that may not stream answers whole even to
-    ``"stream": true``.
+    ``name`` is the metrics label, ``schema`` reads the bodies; a route that may not
+    stream answers whole even to ``"stream": true``.
     """
 
     path: str
     name: str
+    schema: Schema
     is_anthropic: bool = False
     may_stream: bool = True
 
 
 INFERENCE = (
-    Endpoint("/v1/chat/completions", "chat"),
-    Endpoint("/v1/completions", "completions"),
-    Endpoint("/generate", "generate"),
-    Endpoint("/v1/messages", "messages", is_anthropic=True),
-    Endpoint("/v1/responses", "responses"),
-    Endpoint("/v1/embeddings", "embeddings", may_stream=False),
-    Endpoint("/v1/classify", "classify", may_stream=False),
-    Endpoint("/v1/rerank", "rerank", may_stream=False),
-    Endpoint("/rerank", "rerank", may_stream=False),
+    Endpoint("/v1/chat/completions", "chat", chat.SCHEMA),
+    Endpoint("/v1/completions", "completions", completions.SCHEMA),
+    Endpoint("/generate", "generate", generate.SCHEMA),
+    Endpoint("/v1/messages", "messages", messages.SCHEMA, is_anthropic=True),
+    Endpoint("/v1/responses", "responses", responses.SCHEMA),
+    Endpoint("/v1/embeddings", "embeddings", embeddings.SCHEMA, may_stream=False),
+    Endpoint("/v1/classify", "classify", classify.SCHEMA, may_stream=False),
+    Endpoint("/v1/rerank", "rerank", rerank.SCHEMA, may_stream=False),
+    Endpoint("/rerank", "rerank", rerank.SCHEMA, may_stream=False),
 )
 
 # Request ids made by the gateway begin with the route's prefix, whatever the method

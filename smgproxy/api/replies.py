@@ -62,7 +62,9 @@ def text_reply(status: int, text: str) -> Reply:
 
 
 def reason_phrase(status: int) -> str:
-    """The standard phrase of a status, as the contract's ``error.type`` (ruling 1)."""
+    """The phrase of a status, as the contract's ``error.type`` has it (ruling 1)."""
+    if status == 413:
+        return "Payload Too Large"  # Python calls it by an older or a newer name
     try:
         return http.HTTPStatus(status).phrase
     except ValueError:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+from urllib.parse import unquote
+
 from smgproxy.api.endpoints import ControlRequest
 from smgproxy.api.replies import Reply, json_reply, text_reply
+from smgproxy.core.errors import ModelNotFound
 from smgproxy.fleet.registry import Registry
 
 
@@ -20,8 +24,16 @@ class Models:
         models = self._registry.models()
         if not models:
             return text_reply(503, "No models available")
-        data = [
-            {"id": one, "object": "model", "created": 0, "owned_by": "self_hosted"}
-            for one in models
-        ]
+        data = [_view(one) for one in models]
         return json_reply(200, {"object": "list", "data": data})
+
+    async def show(self, request: ControlRequest) -> Reply:
+        """One model; a slash in its name is sent as %2F. Raises ModelNotFound."""
+        name = unquote(request.params["model"])
+        if name not in self._registry.models():
+            raise ModelNotFound(name)
+        return json_reply(200, _view(name))
+
+
+def _view(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "self_hosted"}

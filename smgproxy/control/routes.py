@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from smgproxy.api.endpoints import Routes
+from smgproxy.control.description import show_description
 from smgproxy.control.engines import Engines
 from smgproxy.control.health import Probes
 from smgproxy.control.loads import Loads
@@ -24,7 +25,10 @@ def add_control_routes(
 ) -> None:
     """Every route the gateway answers itself on its main port."""
     _add_probes(routes, Probes(fleet.registry, is_draining))
-    routes.add("GET", "/v1/models", Models(fleet.registry).list, Access.PUBLIC)
+    models = Models(fleet.registry)
+    routes.add("GET", "/v1/models", models.list, Access.PUBLIC)
+    routes.add("GET", "/v1/models/{model}", models.show, Access.PUBLIC)
+    routes.add("GET", "/openapi.json", show_description, Access.PUBLIC)
 
     workers = Workers(fleet)
     routes.add("POST", "/workers", workers.add)

@@ -28,6 +28,7 @@ class Verdict(Enum):
 
     CLIENT_GONE = "client_gone"
     DRAINED = "drained"
+    PREEMPTED = "preempted"  # its slot went to a request of a higher class
 
 
 class Exchange:
@@ -36,9 +37,10 @@ class Exchange:
     Who writes what: the downstream room ``head``, ``request``, ``response``, ``peer``
     and ``opened_at``; its response sink ``status`` and ``committed_at``;
     dispatch/serve.py ``task``, ``id``, ``path``, ``tenant`` and ``has_gateway_key``;
-    dispatch/charge.py ``reservation``; dispatch/forward.py ``worker`` and ``done``;
-    whoever answers with an error ``error_code``; dispatch/account.py ``span``;
-    ``phase`` and ``verdict`` only the methods here.
+    dispatch/admit.py ``ticket``; dispatch/charge.py ``reservation``;
+    dispatch/forward.py ``worker`` and ``done``; whoever answers with an error
+    ``error_code``; dispatch/account.py ``span``; ``verdict`` only the methods here,
+    and ``phase`` too, but that dispatch/admit.py tells QUEUED and ADMITTED.
     """
 
     __slots__ = (
@@ -50,6 +52,7 @@ class Exchange:
         "peer",
         "tenant",
         "has_gateway_key",
+        "ticket",
         "reservation",
         "worker",
         "phase",
@@ -80,6 +83,8 @@ class Exchange:
         self.tenant = ""  # its tenant key; "" where nobody needs to know it
         # Whether its Authorization holds a key of this gateway (ruling 23).
         self.has_gateway_key = False
+        # Its place in a queue, then its permit; given up by dispatch/serve.py.
+        self.ticket: Any = None
         # What its tenant was charged for it; closed by dispatch/serve.py at the latest.
         self.reservation: Any = None
         self.worker: Any = None
@@ -97,6 +102,8 @@ class Exchange:
     def commit(self) -> None:
         """The response begins: from here on no other answer is possible."""
         assert self.phase != Phase.COMMITTED
+        if self.ticket is not None:
+            self.ticket.commit()
         self.phase = Phase.COMMITTED
 
     def complete(self) -> None:
@@ -106,11 +113,17 @@ class Exchange:
             self.done.set_result(None)
 
     def cancel(self, verdict: Verdict) -> None:
-        """End the exchange from outside, wherever it is; later calls change nothing."""
-        if self.phase == Phase.DONE or self.verdict is not None:
+        """End the exchange from outside, wherever it is; the first verdict counts.
+
+        Except that nobody is answered who leaves before the answer is written.
+        """
+        if self.phase == Phase.DONE:
             return
-        self.verdict = verdict
+        is_first = self.verdict is None
         if verdict is Verdict.CLIENT_GONE:
             self.phase = Phase.DONE
-        if self.task is not None:
+        elif not is_first:
+            return
+        self.verdict = verdict
+        if is_first and self.task is not None:
             self.task.cancel()

@@ -8,8 +8,8 @@ from smgproxy.api.prompt_size import hinted_tokens, prompt_bytes
 from smgproxy.api.token_usage import TAIL_BYTES, Usage, read_usage, usage_of_tail
 from smgproxy.core.clock import monotonic
 from smgproxy.core.exchange import Exchange
-from smgproxy.core.flow import Sink, Source
-from smgproxy.core.message import ResponseHead
+from smgproxy.core.flow import Sink
+from smgproxy.dispatch.filters import Filter
 
 _HINT = b"x-smg-routing-tokens"
 # How much of a body that streams, unread, counts as text. What is longer is mostly
@@ -40,28 +40,14 @@ def settle(reservation: Reservation, status: int, body: bytes) -> None:
     _settle(reservation, read_usage(body) if 200 <= status < 300 else None)
 
 
-class TailKeeper(Sink):
+class TailKeeper(Filter):
     """Passes a stream on and keeps its last bytes, where its usage is told."""
 
-    __slots__ = ("_inner", "_tail")
+    __slots__ = ("_tail",)
 
     def __init__(self, inner: Sink) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._tail = bytearray()
-        super().__init__()
-
-    @property
-    def source(self) -> Source | None:
-        """That of the inner sink, which is the one to hold it."""
-        return self._inner.source
-
-    @source.setter
-    def source(self, source: Source | None) -> None:
-        self._inner.source = source
-
-    def start(self, head: ResponseHead) -> None:
-        """Pass on."""
-        self._inner.start(head)
 
     def write(self, data: bytes, end: bool = False) -> None:
         """Keep at most twice what is needed, so that little is moved about."""
@@ -70,14 +56,6 @@ class TailKeeper(Sink):
         if len(tail) > 2 * TAIL_BYTES:
             del tail[:-TAIL_BYTES]
         self._inner.write(data, end)
-
-    def flush(self) -> None:
-        """Pass on."""
-        self._inner.flush()
-
-    def abort(self, error: Exception) -> None:
-        """Pass on."""
-        self._inner.abort(error)
 
     def settle(self, reservation: Reservation, status: int) -> None:
         """Correct a charge by a stream that came to its end."""

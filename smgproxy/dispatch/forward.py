@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from smgproxy.admission.budgets import Budgets
-from smgproxy.api.bodies import Call, read_call
+from smgproxy.api.bodies import BodyReader, Call
 from smgproxy.api.endpoints import Endpoint
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import (
@@ -20,12 +20,14 @@ from smgproxy.core.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from smgproxy.core.exchange import Exchange, Verdict
-from smgproxy.core.flow import collect
+from smgproxy.core.exchange import Exchange, Phase, Verdict
+from smgproxy.core.flow import Sink, collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.dispatch.bodymode import STREAMABLE
 from smgproxy.dispatch.charge import TailKeeper, reserve, settle
+from smgproxy.dispatch.filters import ResliceSink
 from smgproxy.dispatch.headers import headers_to_client, headers_to_worker
+from smgproxy.dispatch.held_head import HeldHead
 from smgproxy.dispatch.keepalive import KeepAlives, LiveStream
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.dispatch.upload import Uploads
@@ -45,6 +47,7 @@ class Forwarder:
     """Carries inference requests to HTTP workers."""
 
     __slots__ = (
+        "_reader",
         "_router",
         "_upstream",
         "_options",
@@ -57,6 +60,7 @@ class Forwarder:
 
     def __init__(
         self,
+        reader: BodyReader,
         router: Router,
         upstream: Upstream,
         options: DispatchOptions,
@@ -66,6 +70,7 @@ class Forwarder:
     ) -> None:
         """``budgets``: None when tenants have none."""
         self._budgets = budgets
+        self._reader = reader
         self._router = router
         self._upstream = upstream
         self._options = options
@@ -84,11 +89,13 @@ class Forwarder:
             if uploaded_to is not None:
                 await self._uploads.forward(exchange, endpoint, uploaded_to)
                 return
+        limit = self._options.max_payload_size
         body = exchange.request.take_all()
         if body is None:
-            limit = self._options.max_payload_size
             body = await collect(exchange.request, limit, BodyTooLarge)
-        call = read_call(exchange.head, body)
+        elif len(body) > limit:
+            raise BodyTooLarge()  # a chunked one, whose head could not tell
+        call = self._reader.read(exchange.head, endpoint, body)
         if self._budgets is not None:
             reserve(self._budgets, exchange, call)
         del body  # so that the call alone holds it
@@ -109,7 +116,9 @@ class Forwarder:
             )
             self.note_answer(worker, reply.status)
             if is_stream:
-                await self.relay(exchange, endpoint, worker, leg, reply)
+                await self.relay(
+                    exchange, endpoint, worker, leg, reply, call.is_resliced
+                )
             else:
                 whole = leg.take_all()
                 if whole is None:
@@ -150,6 +159,7 @@ class Forwarder:
         if self._options.retries_enabled or size < ONE_SHOT_BYTES:
             return False
         call.body = b""
+        call.request = None  # parts of it are views of the body
         self._stats.released_early_bytes += size
         return True
 
@@ -220,34 +230,45 @@ class Forwarder:
         worker: Worker,
         leg: Leg,
         reply: ResponseHead,
+        is_resliced: bool = False,
     ) -> None:
-        """Pass the reply on as it comes."""
-        response = exchange.response
+        """Pass the reply on as it comes; ``is_resliced``: with its deltas cut anew."""
+        response: Sink = exchange.response
         exchange.done = self._loop.create_future()
-        exchange.commit()
+        if exchange.ticket is not None and exchange.ticket.holds_head:
+            response = HeldHead(exchange)  # commits with the first byte
+        else:
+            exchange.commit()
+        resliced: ResliceSink | None = None
+        if is_resliced and _is_plain_events(reply):
+            resliced = ResliceSink(response, self._loop.call_later, monotonic)
+            reply.length = None
+        sink = resliced or response
         headers = headers_to_client(reply, exchange, worker)
         response.start(ResponseHead(reply.status, headers, reply.length))
         is_events = _takes_events(reply)
         live = LiveStream(leg, response, endpoint.is_anthropic, monotonic())
         if is_events:
             self.keepalives.watch(live)
-        tail = None if exchange.reservation is None else TailKeeper(response)
+        tail = None if exchange.reservation is None else TailKeeper(sink)
         try:
-            leg.join(tail or response)
+            leg.join(tail or sink)
             response.flush()
             await exchange.done
             if tail is not None:
                 tail.settle(exchange.reservation, reply.status)
         except UpstreamError as error:
-            self._end_broken(exchange, endpoint, leg, error, is_events)
+            self._end_broken(exchange, endpoint, leg, error, is_events, resliced)
             raise
         except asyncio.CancelledError:
             if exchange.verdict is Verdict.DRAINED:
                 stopped = UpstreamError("", "the gateway is shutting down")
-                self._end_broken(exchange, endpoint, leg, stopped, is_events)
+                self._end_broken(exchange, endpoint, leg, stopped, is_events, resliced)
             raise
         finally:
             self.keepalives.forget(live)
+            if resliced is not None:
+                resliced.close()
 
     def _end_broken(
         self,
@@ -256,17 +277,22 @@ class Forwarder:
         leg: Leg,
         error: UpstreamError,
         is_events: bool,
+        resliced: ResliceSink | None,
     ) -> None:
         """End a stream whose worker failed so that its client can tell.
 
         An event stream gets the contract's error event and a clean end, because SDKs
         show that and only raise on a dropped connection. What cannot take the event
-        is cut.
+        is cut. While nothing has left there can still be an ordinary answer.
         """
+        if exchange.phase != Phase.COMMITTED:
+            return
         exchange.error_code = "stream_error"
         exchange.done = None
         tail = leg.tail
         leg.abort(error)
+        if resliced is not None:
+            resliced.finish()
         if is_events:
             event = error_event(error.cause, tail, endpoint.is_anthropic)
             exchange.response.write(event, True)
@@ -280,11 +306,12 @@ def _takes_events(reply: ResponseHead) -> bool:
     Not in a body of a set length, whose end they would push out, nor in a coded one,
     which they would break.
     """
-    return (
-        reply.is_event_stream
-        and reply.length is None
-        and reply.get(b"content-encoding") is None
-    )
+    return reply.length is None and _is_plain_events(reply)
+
+
+def _is_plain_events(reply: ResponseHead) -> bool:
+    """Whether a body is an event stream whose bytes can be read."""
+    return reply.is_event_stream and reply.get(b"content-encoding") is None
 
 
 def _error_type(error: GatewayError) -> str:

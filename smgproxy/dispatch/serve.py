@@ -1,7 +1,7 @@
 """Serve one exchange from head to end: the one place that knows the order.
 
-Size from the head, route, key, body, call, answer; errors become answers here and
-nowhere else, and whatever happens the exchange is accounted for exactly once.
+Size from the head, route, key, permit, body, call, answer; errors become answers here
+and nowhere else, and whatever happens the exchange is accounted for exactly once.
 """
 
 from __future__ import annotations
@@ -11,12 +11,20 @@ import logging
 from collections.abc import Callable
 
 from smgproxy.admission.tenants import Callers
+from smgproxy.api.cors import Cors
 from smgproxy.api.endpoints import ControlRequest, Endpoint, Route, Routes, action_of
 from smgproxy.api.replies import Reply, error_reply
-from smgproxy.core.errors import BodyTooLarge, GatewayError, ShuttingDown
+from smgproxy.core.errors import (
+    BodyTooLarge,
+    GatewayError,
+    Preempted,
+    ShuttingDown,
+)
 from smgproxy.core.exchange import Exchange, Phase, Verdict
 from smgproxy.core.flow import collect
 from smgproxy.dispatch.account import Account
+from smgproxy.dispatch.admit import Gate
+from smgproxy.dispatch.filters import ResponseHeaders
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.identity import RequestIds
 from smgproxy.dispatch.options import DispatchOptions
@@ -28,6 +36,7 @@ class Dispatcher:
     """Gives every exchange its task, and knows which ones are running."""
 
     __slots__ = (
+        "_cors",
         "_routes",
         "_forwarder",
         "_account",
@@ -35,6 +44,7 @@ class Dispatcher:
         "_ids",
         "_limit",
         "_loop",
+        "gate",
         "running",
         "on_idle",
     )
@@ -47,8 +57,10 @@ class Dispatcher:
         options: DispatchOptions,
         loop: asyncio.AbstractEventLoop,
         callers: Callers | None = None,
+        cors: Cors | None = None,
     ) -> None:
         """``callers``: None when there is no key and nobody needs a tenant."""
+        self._cors = cors
         self._routes = routes
         self._callers = callers
         self._forwarder = forwarder
@@ -56,6 +68,8 @@ class Dispatcher:
         self._ids = RequestIds(options.request_id_headers)
         self._limit = options.max_payload_size
         self._loop = loop
+        # Set before the first exchange comes; None: everybody is admitted.
+        self.gate: Gate | None = None
         self.running: set[Exchange] = set()
         # Called whenever the last running exchange has ended.
         self.on_idle: Callable[[], None] | None = None
@@ -78,6 +92,8 @@ class Dispatcher:
         self.running.add(exchange)
         self._account.opened(exchange)
         try:
+            if self._cors is not None and self._is_preflight(exchange, self._cors):
+                return
             if head.content_length is not None and head.content_length > self._limit:
                 # Decided from the head, on every path, before 100 Continue.
                 raise BodyTooLarge()
@@ -85,6 +101,9 @@ class Dispatcher:
             if self._callers is not None:
                 self._identify(self._callers, exchange, route)
             if isinstance(action, Endpoint):
+                gate = self.gate
+                if gate is not None and (turn := gate.enter(exchange)) is not None:
+                    gate.take_turn(exchange, await turn)
                 await self._forwarder.forward(exchange, action)
             else:
                 body = await collect(exchange.request, self._limit, BodyTooLarge)
@@ -97,17 +116,25 @@ class Dispatcher:
                 raise
             if exchange.verdict is Verdict.DRAINED:
                 self._answer_error(exchange, ShuttingDown())
+            elif exchange.verdict is Verdict.PREEMPTED:
+                self._answer_error(exchange, Preempted())
         except Exception:  # the last line of defence: a bug must not go unanswered
             _log.exception("request failed inside the gateway")
             self._answer_error(exchange, GatewayError("Internal error"))
         finally:
-            if exchange.reservation is not None:
-                exchange.reservation.close()
-            self._account.finished(exchange)
-            exchange.task = None
-            self.running.discard(exchange)
-            if not self.running and self.on_idle is not None:
-                self.on_idle()
+            self._let_go(exchange)
+
+    def _let_go(self, exchange: Exchange) -> None:
+        """Give back what the exchange holds, on every path, and write it down."""
+        if exchange.ticket is not None and self.gate is not None:
+            self.gate.leave(exchange)
+        if exchange.reservation is not None:
+            exchange.reservation.close()
+        self._account.finished(exchange)
+        exchange.task = None
+        self.running.discard(exchange)
+        if not self.running and self.on_idle is not None:
+            self.on_idle()
 
     def _identify(
         self, callers: Callers, exchange: Exchange, route: Route | None
@@ -117,6 +144,17 @@ class Dispatcher:
         caller = callers.identify(route.access, exchange.head, exchange.peer)
         exchange.tenant = caller.tenant
         exchange.has_gateway_key = caller.has_gateway_key
+
+    def _is_preflight(self, exchange: Exchange, cors: Cors) -> bool:
+        """Answer a browser's question; any other request gets its answer's fields."""
+        origin = exchange.head.first.get(b"origin")
+        if exchange.head.method == "OPTIONS":
+            send_reply(exchange, cors.preflight(origin))
+            return True
+        exchange.response = ResponseHeaders(
+            exchange.response, cors.headers(origin), cors.REPLACED
+        )
+        return False
 
     def _answer_error(self, exchange: Exchange, error: GatewayError) -> None:
         if exchange.phase == Phase.DONE:

@@ -88,7 +88,7 @@ class Registry:
             self._changed()
 
     def changed(self) -> None:
-        """A worker's models changed."""
+        """A worker's models or labels changed."""
         self._changed()
 
     def ready(self) -> tuple[Worker, ...]:

@@ -44,7 +44,7 @@ class RoutingRequest:
         rid: str | None = None,
         partition: str = "",
     ) -> None:
-        self.name = self.model = model or UNKNOWN_MODEL
+        self.name = self.model = UNKNOWN_MODEL if model is None else model
         self.headers = headers
         self.now = now
         self.rid = rid

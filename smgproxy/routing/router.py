@@ -147,7 +147,7 @@ class Router:
 
     def is_served(self, model: str | None) -> bool:
         """Whether any registered worker serves the model."""
-        return self._registry.is_served(model or UNKNOWN_MODEL)
+        return self._registry.is_served(UNKNOWN_MODEL if model is None else model)
 
     # -- what has to be known before a body is read (request streaming, section 1) ---
 

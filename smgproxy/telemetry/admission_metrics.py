@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from prometheus_client.core import Metric
-
-from smgproxy.telemetry.families import counter, gauge, histogram
+from smgproxy.telemetry.families import Family, counter, gauge, histogram
 from smgproxy.telemetry.stats import Histogram
 
 
@@ -37,7 +35,7 @@ class SchedulerLike(Protocol):
         """Each class: name, in flight, waiting, queue size, pressure."""
 
 
-def limiter_families(limiter: LimiterLike) -> Iterator[Metric]:
+def limiter_families(limiter: LimiterLike) -> Iterator[Family]:
     """The families of a limiter; one that is off has none."""
     stats = limiter.stats
     yield gauge("smg_admission_inflight", "Permits held", [], [((), limiter.in_flight)])
@@ -55,7 +53,7 @@ def limiter_families(limiter: LimiterLike) -> Iterator[Metric]:
 
 def scheduler_families(
     scheduler: SchedulerLike, waits: Sequence[Histogram]
-) -> Iterator[Metric]:
+) -> Iterator[Family]:
     """The families of the scheduler; ``waits`` in the order of its classes."""
     yield from _class_counters(scheduler, waits)
     yield from _class_gauges(scheduler)
@@ -90,7 +88,7 @@ def scheduler_families(
 
 def _class_counters(
     scheduler: SchedulerLike, waits: Sequence[Histogram]
-) -> Iterator[Metric]:
+) -> Iterator[Family]:
     lanes = scheduler.lanes
     yield counter(
         "smg_scheduler_admit",
@@ -116,7 +114,7 @@ def _class_counters(
     )
 
 
-def _class_gauges(scheduler: SchedulerLike) -> Iterator[Metric]:
+def _class_gauges(scheduler: SchedulerLike) -> Iterator[Family]:
     states = list(scheduler.states())
     for place, (name, help_text) in enumerate(
         (
@@ -134,7 +132,7 @@ def _class_gauges(scheduler: SchedulerLike) -> Iterator[Metric]:
         yield gauge(name, help_text, ["class"], rows)
 
 
-def _rate_limit(results: dict[str, int]) -> Metric:
+def _rate_limit(results: dict[str, int]) -> Family:
     return counter(
         "smg_http_rate_limit",
         "Admission decisions",

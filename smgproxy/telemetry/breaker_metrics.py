@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Protocol
 
-from smgproxy.telemetry.families import Metric, counter, gauge
+from smgproxy.telemetry.families import Family, counter, gauge
 
 
 class BreakerLike(Protocol):
@@ -37,7 +37,7 @@ class GuardedLike(Protocol):
         """Its breaker."""
 
 
-def breaker_families(workers: Sequence[GuardedLike]) -> Iterator[Metric]:
+def breaker_families(workers: Sequence[GuardedLike]) -> Iterator[Family]:
     """The families of every worker's breaker."""
     guards = [((worker.url,), worker.breaker) for worker in workers]
     yield gauge(

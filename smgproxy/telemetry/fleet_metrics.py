@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from smgproxy.telemetry.families import Metric, counter, gauge, histogram
+from smgproxy.telemetry.families import Family, counter, gauge, histogram
 from smgproxy.telemetry.stats import Histogram
 
 _STAGES = ("selection", "dispatch", "pd_admission")
 
 
-def overload_families(sheds: int, fallbacks: int) -> Iterator[Metric]:
+def overload_families(sheds: int, fallbacks: int) -> Iterator[Family]:
     """What became of requests whose workers were all overloaded."""
     counts = dict.fromkeys(_STAGES, 0) | {"selection": sheds}
     yield counter(
@@ -39,7 +39,7 @@ class DiscoveryLike(Protocol):
     snapshot_errors: dict[str, int]
 
 
-def discovery_families(stats: DiscoveryLike, passes: Histogram) -> Iterator[Metric]:
+def discovery_families(stats: DiscoveryLike, passes: Histogram) -> Iterator[Family]:
     """What a provider asked for and what became of it (contract, layer 4)."""
     source = stats.source
     yield counter(

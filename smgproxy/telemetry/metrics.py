@@ -1,4 +1,4 @@
-"""GET /metrics: the plain counters, in Prometheus' text form."""
+"""GET /metrics: the plain counters, written down by prometheus_client."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
-from smgproxy.telemetry.families import Metric, counter, gauge, histogram
+from smgproxy.telemetry.families import Family, counter, gauge, histogram
 from smgproxy.telemetry.stats import HttpStats, LoopStats, RouterStats
 from smgproxy.telemetry.worker_metrics import WorkerFamilies, WorkerLike
 
@@ -60,6 +61,7 @@ class Sources:
         "sends",
         "lost_lines",
         "charges",
+        "admission",
         "more",
     )
 
@@ -75,7 +77,8 @@ class Sources:
         sends: Callable[[], int],
         lost_lines: Callable[[], int],
         charges: dict[tuple[str, str], int] | None = None,
-        more: Sequence[Callable[[], Iterable[Metric]]] = (),
+        admission: Callable[[], Iterable[Family]] = tuple,
+        more: Sequence[Callable[[], Iterable[Family]]] = (),
     ) -> None:
         self.http = http
         self.router = router
@@ -88,7 +91,24 @@ class Sources:
         self.lost_lines = lost_lines  # of the log
         # Decisions of budgets, by tenant and result.
         self.charges = {} if charges is None else charges
+        self.admission = admission  # the families of what admits requests, if any
         self.more = more  # families of rooms that are not always there
+
+
+class _Page:
+    """The one collector of a page."""
+
+    __slots__ = ("_taken", "_process")
+
+    def __init__(self, taken: list[Family], process: ProcessCollector) -> None:
+        self._taken = taken
+        self._process = process
+
+    def collect(self) -> Iterator[Metric]:
+        """What prometheus_client calls."""
+        for family in self._taken:
+            yield family.metric()
+        yield from self._process.collect()
 
 
 class Exposition:
@@ -100,20 +120,20 @@ class Exposition:
         self._sources = sources
         self._version = version
         self._families = WorkerFamilies()
-        self._process = CollectorRegistry(auto_describe=False)
-        ProcessCollector(registry=self._process)
+        self._process = ProcessCollector(registry=None)
 
-    def snapshot(self) -> list[Metric]:
+    def snapshot(self) -> list[Family]:
         """All numbers as they are at this moment; to be called on the event loop."""
         return list(self._collect())
 
-    def page(self, taken: list[Metric]) -> bytes:
+    def page(self, taken: list[Family]) -> bytes:
         """The page of a snapshot, and of the process; for a thread: to count 20,000
         open descriptors alone takes 12 ms."""
-        families = "".join([family.text() for family in taken])
-        return families.encode() + generate_latest(self._process)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Page(taken, self._process))
+        return generate_latest(registry)
 
-    def _collect(self) -> Iterator[Metric]:
+    def _collect(self) -> Iterator[Family]:
         yield gauge(
             "smg_build_info",
             "The version that runs",
@@ -131,11 +151,12 @@ class Exposition:
             ["tenant", "result"],
             self._sources.charges.items(),
         )
+        yield from self._sources.admission()
         for families in self._sources.more:
             yield from families()
         yield from self._loop()
 
-    def _http(self) -> Iterator[Metric]:
+    def _http(self) -> Iterator[Family]:
         http = self._sources.http
         yield counter(
             "smg_http_requests",
@@ -163,7 +184,7 @@ class Exposition:
         )
         yield self._in_flight_ages()
 
-    def _in_flight_ages(self) -> Metric:
+    def _in_flight_ages(self) -> Family:
         bounds = (0, *_AGE_BOUNDS)
         counts = [0] * len(bounds)
         for age in self._sources.ages():
@@ -178,7 +199,7 @@ class Exposition:
             rows,
         )
 
-    def _clients(self) -> Iterator[Metric]:
+    def _clients(self) -> Iterator[Family]:
         clients = self._sources.clients
         yield gauge(
             "smg_client_connections_open",
@@ -211,7 +232,7 @@ class Exposition:
             [((why,), count) for why, count in clients.failed_handshakes.items()],
         )
 
-    def _http2(self) -> Iterator[Metric]:
+    def _http2(self) -> Iterator[Family]:
         http2 = self._sources.clients.http2
         yield counter(
             "smg_client_http2_connections",
@@ -238,7 +259,7 @@ class Exposition:
             [((str(code),), count) for code, count in http2.errors.items()],
         )
 
-    def _router(self) -> Iterator[Metric]:
+    def _router(self) -> Iterator[Family]:
         router = self._sources.router
         yield counter(
             "smg_router_requests",
@@ -297,7 +318,7 @@ class Exposition:
             ],
         )
 
-    def _loop(self) -> Iterator[Metric]:
+    def _loop(self) -> Iterator[Family]:
         loop = self._sources.loop
         yield histogram(
             "smg_event_loop_delay_seconds",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from smgproxy.telemetry.breaker_metrics import GuardedLike, breaker_families
-from smgproxy.telemetry.families import Metric, counter, gauge
+from smgproxy.telemetry.families import Family, counter, gauge
 from smgproxy.telemetry.stats import MAX_MODELS
 
 _Key = TypeVar("_Key")
@@ -95,7 +95,7 @@ class WorkerFamilies:
         self._past = _Totals()
         self._sizes: dict[tuple[str, str], int] = {}
 
-    def collect(self, workers: Sequence[WorkerLike]) -> Iterator[Metric]:
+    def collect(self, workers: Sequence[WorkerLike]) -> Iterator[Family]:
         """The families, of the workers that are registered now."""
         yield self._pool_size(workers)
         yield self._overloaded(workers)
@@ -121,7 +121,7 @@ class WorkerFamilies:
             totals.add(worker)
         return totals
 
-    def _pool_size(self, workers: Sequence[WorkerLike]) -> Metric:
+    def _pool_size(self, workers: Sequence[WorkerLike]) -> Family:
         # A model whose last worker left goes to 0, so that an alert can see it.
         is_room = len(self._sizes) < MAX_MODELS
         sizes = dict.fromkeys(self._sizes, 0) if is_room else {}
@@ -135,7 +135,7 @@ class WorkerFamilies:
             [((kind, "http", model), size) for (kind, model), size in sizes.items()],
         )
 
-    def _overloaded(self, workers: Sequence[WorkerLike]) -> Metric:
+    def _overloaded(self, workers: Sequence[WorkerLike]) -> Family:
         counts = dict.fromkeys((model for _, model in self._sizes), 0)
         for worker in workers:
             _add(counts, worker.model_id or "unknown", int(worker.is_overloaded))
@@ -147,7 +147,7 @@ class WorkerFamilies:
         )
 
 
-def _gauges(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
+def _gauges(workers: Sequence[WorkerLike]) -> Iterator[Family]:
     yield gauge(
         "smg_worker_requests_active",
         "Requests in flight",
@@ -168,7 +168,7 @@ def _gauges(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
     )
 
 
-def _counters(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
+def _counters(workers: Sequence[WorkerLike]) -> Iterator[Family]:
     yield counter(
         "smg_worker_requests",
         "Sends, one for each attempt",
@@ -187,7 +187,7 @@ def _counters(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
     )
 
 
-def _totals(totals: _Totals) -> Iterator[Metric]:
+def _totals(totals: _Totals) -> Iterator[Family]:
     yield counter(
         "smg_worker_selection",
         "Selections, one for each attempt",
@@ -212,7 +212,7 @@ def _add(counts: dict[_Key, int], key: _Key, count: int) -> None:
     counts[key] = counts.get(key, 0) + count
 
 
-def _engine(workers: Sequence[WorkerLike]) -> Iterator[Metric]:
+def _engine(workers: Sequence[WorkerLike]) -> Iterator[Family]:
     for name, field, help_text in _ENGINE_GAUGES:
         rows = [
             (

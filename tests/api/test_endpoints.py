@@ -150,7 +150,7 @@ def test_request_ids_begin_as_their_route_says() -> None:
 
 
 def test_an_endpoint_cannot_be_changed() -> None:
-    endpoint = Endpoint("/x", "x")
+    endpoint = Endpoint("/x", "x", CHAT.schema)
     with pytest.raises(AttributeError):
         endpoint.path = "/y"  # type: ignore[misc]
 

@@ -37,9 +37,16 @@ def test_a_drain_leaves_room_for_an_answer(exchange: Exchange) -> None:
 
 
 def test_the_first_verdict_counts(exchange: Exchange) -> None:
+    exchange.cancel(Verdict.PREEMPTED)
     exchange.cancel(Verdict.DRAINED)
+    assert exchange.verdict is Verdict.PREEMPTED
+
+
+def test_a_client_that_leaves_before_its_answer_is_gone(exchange: Exchange) -> None:
+    exchange.cancel(Verdict.PREEMPTED)
     exchange.cancel(Verdict.CLIENT_GONE)
-    assert exchange.verdict is Verdict.DRAINED
+    assert exchange.verdict is Verdict.CLIENT_GONE
+    assert exchange.phase == Phase.DONE
 
 
 def test_a_complete_exchange_cannot_be_cancelled(exchange: Exchange) -> None:

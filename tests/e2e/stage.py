@@ -108,10 +108,10 @@ def play(
     """
 
     async def run() -> None:
+        chosen = settings(**rooms)
         workers = [FakeWorker(script) for script in scripts or (say_ok,)]
         for worker in workers:
             await worker.start()
-        chosen = settings(**rooms)
         gateway = Gateway(chosen, {})
         try:
             await gateway.start()
@@ -140,3 +140,12 @@ async def nothing_left(stage: Stage) -> None:
         lambda: all(busy == 0 for _, busy in gateway.upstream.counts().values())
     )
     assert len(gateway.keepalives) == 0
+    gate = gateway.dispatcher.gate
+    if gate is not None:
+        gauges = {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in gate.families()
+            for sample in family.metric().samples
+            if sample.name.endswith(("_inflight", "_queue_depth"))
+        }
+        assert gauges and not any(gauges.values()), gauges

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.client import STREAM, Answer, post
+from tests.fakes.client import Answer, post, streaming
 from tests.fakes.worker import Script
 
 EVENTS = [b'data: {"i":%d}\n\n' % i for i in range(5)] + [b"data: [DONE]\n\n"]
@@ -22,7 +22,7 @@ BROKEN = (
 
 def stream(path: str = "/v1/chat/completions") -> bytes:
     """A request for an event stream."""
-    return post(STREAM, path)
+    return post(streaming(path), path)
 
 
 def ask(script: Script, request: bytes = b"", **rooms: object) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.e2e.stage import Stage, play
-from tests.fakes.client import CHAT, post
+from tests.fakes.client import CHAT, chat, post
 from tests.fakes.worker import Connection, Received
 
 
@@ -76,7 +76,7 @@ def test_pipelined_requests_are_answered_in_order() -> None:
 
     async def scene(stage: Stage) -> None:
         client = await stage.client()
-        bodies = [b'{"model":"m","n":%d}' % i for i in range(20)]
+        bodies = [chat(seed=i) for i in range(20)]
         await client.send(b"".join(post(body) for body in bodies))
         assert [(await client.answer()).body for _ in bodies] == bodies
         client.close()

@@ -9,7 +9,7 @@ import pytest
 
 from smgproxy.fleet.worker import HttpPoolSettings
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.client import STREAM, Client, post
+from tests.fakes.client import STREAM, Client, chat, post
 from tests.fakes.worker import Connection, FakeWorker, Received
 
 # The contract says 50 ms; a busy machine gets the benefit of the doubt here. What it
@@ -279,7 +279,7 @@ def test_a_client_that_leaves_while_its_worker_is_dialled_leaves_nothing() -> No
                 filler.connect_ex(door.getsockname())
             record = stage.register(full, HttpPoolSettings())
             client = await stage.client()
-            await client.send(post(b'{"model":"full"}'))
+            await client.send(post(chat("full")))
             await eventually(lambda: record.load == 1)
             left_at = time.monotonic()
             client.finish()

@@ -6,11 +6,11 @@ import asyncio
 
 from smgproxy.fleet.worker import HttpPoolSettings
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.client import post
+from tests.fakes.client import chat, post
 from tests.fakes.worker import Connection, FakeWorker, Received, Script
 
 # More than the sockets on the way to a worker that does not read will take.
-BIG = b'{"model":"early","pad":"%b"}' % (b"x" * 24_000_000)
+BIG = chat("early", pad="x" * 24_000_000)
 
 
 class EarlyWorker(FakeWorker):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import http
 from typing import Any, NamedTuple
 
 import pytest
 import ujson
 
+from smgproxy.api.replies import reason_phrase
 from smgproxy.fleet.worker import WorkerState
 from tests.e2e.asking import error_of, get
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.client import CHAT, STREAM, post
+from tests.fakes.client import CHAT, STREAM, chat, post
 from tests.fakes.worker import Connection, Received
 
 CHAT_PATH = "/v1/chat/completions"
@@ -60,7 +60,7 @@ ENVELOPES = (
     Envelope("too_large", post(b" " * LIMIT + CHAT), 413, "request_body_too_large"),
     Envelope(
         "no_model",
-        post(b'{"model":"nobody"}'),
+        post(chat("nobody")),
         404,
         "model_not_found",
         routed="no_workers",
@@ -142,7 +142,7 @@ def test_an_envelope_agrees_with_its_headers_and_is_counted_once(
         assert len(answer.all("x-request-id")) == 1
         error = error_of(answer)
         assert error.pop("message")
-        reason = http.HTTPStatus(case.status).phrase
+        reason = reason_phrase(case.status)
         assert error == {"type": reason, "code": case.code, "param": None}
 
         await eventually(lambda: stage.gateway.http.in_flight == 0)
@@ -209,8 +209,8 @@ def test_no_ready_worker_asks_the_client_to_come_back() -> None:
         [record] = stage.records
         stage.gateway.registry.set_state(record, WorkerState.NOT_READY)
         client = await stage.client()
-        for body in (CHAT, b'{"messages":[]}'):
-            answer = await client.ask(post(body))
+        for request in (post(), post(b"{}", "/generate")):
+            answer = await client.ask(request)
             assert (answer.status, answer.get("retry-after")) == (503, "1")
         assert stage.worker.received == []
         stage.gateway.registry.set_state(record, WorkerState.READY)
@@ -224,7 +224,7 @@ def test_a_model_nobody_serves_is_named_but_is_no_label() -> None:
     async def scene(stage: Stage) -> None:
         client = await stage.client()
         name = 'a "quoted"\nname'
-        answer = await client.ask(post(ujson.dumps({"model": name}).encode()))
+        answer = await client.ask(post(chat(name)))
         assert answer.status == 404
         assert answer.get("retry-after") is None
         assert error_of(answer)["message"] == f"No worker available for model '{name}'"
@@ -253,7 +253,7 @@ def test_a_model_whose_workers_are_not_ready_is_counted_by_its_name() -> None:
     [
         (post(b"{", "/v1/messages"), 400, "invalid_request_error", None),
         (
-            post(b'{"model":"nobody"}', "/v1/messages"),
+            post(chat("nobody", max_tokens=1), "/v1/messages"),
             404,
             "not_found_error",
             "model_not_found",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.client import STREAM, Client, post
+from tests.fakes.client import STREAM, Client, chat, post
 from tests.fakes.worker import Connection, Received
 
 REQUESTS = 20_000
@@ -20,13 +20,13 @@ GROWTH_BYTES = 8 * 1024 * 1024
 EVENT = b'data: {"choices":[{"delta":{"content":"word"}}]}\n\n'
 _SIZES = (10, 3_000, 200_000)
 GOOD = (
-    *(post(b'{"model":"m","x":"%b"}' % (b"a" * size)) for size in _SIZES),
+    *(post(chat(x="a" * size)) for size in _SIZES),
     *(post(STREAM), post(STREAM), post(STREAM)),
     b"GET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n",
 )
 BAD = (
     post(b"{bad"),
-    post(b'{"model":"nobody"}'),
+    post(chat("nobody")),
     post(path="/nope"),
     b"GET /v1/embeddings HTTP/1.1\r\nHost: a\r\n\r\n",
     b"GET / HTTP/1.1\r\n\r\n",

@@ -7,11 +7,19 @@ from collections.abc import Iterator
 
 import openai
 import pytest
-from openai.types.chat import ChatCompletionMessageParam
+from openai.types.chat import (
+    ChatCompletionFunctionToolParam,
+    ChatCompletionMessageParam,
+)
 
 from tests.e2e.process import MODEL, RunningGateway, eventually
 
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
+
+WEATHER: ChatCompletionFunctionToolParam = {
+    "type": "function",
+    "function": {"name": "weather", "parameters": {"type": "object"}},
+}
 
 
 @pytest.fixture
@@ -88,9 +96,33 @@ def test_a_body_the_gateway_cannot_route_is_a_bad_request(
         )
 
 
-def test_a_body_the_engine_refuses_is_its_bad_request(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="messages must not be empty"):
+def test_a_body_against_a_rule_is_a_bad_request(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="messages: must not be empty"):
         client.chat.completions.create(model=MODEL, messages=[])
+    with pytest.raises(openai.BadRequestError, match="no tool is named 'other'"):
+        client.chat.completions.create(
+            model=MODEL,
+            messages=HELLO,
+            tools=[WEATHER],
+            tool_choice={"type": "function", "function": {"name": "other"}},
+        )
+
+
+def test_tools_and_structured_output_are_taken(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(
+        model=MODEL,
+        messages=HELLO,
+        tools=[WEATHER],
+        tool_choice={"type": "function", "function": {"name": "weather"}},
+        response_format={
+            "type": "json_schema",
+            "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": True},
+        },
+        logprobs=True,
+        top_logprobs=2,
+        reasoning_effort="low",
+    )
+    assert answer.choices
 
 
 def test_a_path_that_is_no_route_is_not_found(client: openai.OpenAI) -> None:

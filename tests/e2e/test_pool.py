@@ -8,7 +8,7 @@ import pytest
 
 from smgproxy.fleet.worker import HttpPoolSettings
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.client import CHAT, STREAM, post
+from tests.fakes.client import CHAT, STREAM, chat, post
 from tests.fakes.worker import Connection, Received
 
 OK = b'{"ok":true}'
@@ -255,7 +255,7 @@ def test_a_request_that_a_worker_answered_is_never_delivered_twice() -> None:
 
     async def scene(stage: Stage) -> None:
         client = await stage.client()
-        bodies = [b'{"model":"m","n":%d}' % number for number in range(60)]
+        bodies = [chat(seed=number) for number in range(60)]
         for body in bodies:
             answer = await client.ask(post(body))
             # A reset may destroy an answer on its way; never is it another's.

@@ -23,8 +23,8 @@ BODY = b"{   }"
 def aimed(data: bytes) -> bytes:
     """The same fault in a request that is otherwise worth forwarding."""
     return (
-        data.replace(b" /a ", b" /v1/chat/completions ")
-        .replace(b" /a\r", b" /v1/chat/completions\r")
+        data.replace(b" /a ", b" /generate ")
+        .replace(b" /a\r", b" /generate\r")
         .replace(b"Host: h\r\n", b"Host: h\r\nContent-Type: application/json\r\n")
         .replace(b"hello", BODY)
     )

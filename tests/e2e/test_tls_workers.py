@@ -17,11 +17,11 @@ from smgproxy.fleet.worker import HttpPoolSettings, Worker
 from tests.e2e.asking import error_of, get
 from tests.e2e.stage import Stage, eventually, play
 from tests.fakes.certificates import EXPIRED, Authority, Pair
-from tests.fakes.client import Answer, post
+from tests.fakes.client import Answer, chat, post
 from tests.fakes.worker import Connection, FakeWorker, Received, Script, say_ok
 
 MODEL = "secure"
-BODY = b'{"model":"secure","stream":true,"messages":[]}'
+BODY = chat("secure", stream=True)
 
 
 class Secure:
@@ -208,7 +208,7 @@ def test_a_large_upload_and_a_large_answer_arrive_whole(
     authority: Authority, pair: Pair
 ) -> None:
     big = bytes(range(256)) * 32768
-    body = b'{"model":"secure","pad":"%b"}' % (b"x" * (20 << 20))
+    body = chat("secure", pad="x" * (20 << 20))
 
     async def script(connection: Connection, request: Received) -> None:
         assert request.body == body
@@ -301,7 +301,7 @@ def test_a_body_cut_by_a_bare_fin_is_not_taken_for_a_whole_one(
         async with Secure(stage, pair.serving(), script) as worker:
             assert worker.fake.accepted == 0
             client = await stage.client()
-            answer = await client.ask(post(b'{"model":"secure"}'))
+            answer = await client.ask(post(chat("secure")))
             assert error_of(answer)["code"] == "read_response_body_failed"
             client.close()
 

@@ -13,7 +13,7 @@ from smgproxy.routing.router import Router
 from tests.e2e.asking import error_of
 from tests.e2e.stage import Stage, play
 from tests.e2e.uploads import PATH, STREAMED, body_paths
-from tests.fakes.client import CHAT, Answer, post
+from tests.fakes.client import CHAT, Answer, chat, post
 from tests.fakes.worker import Connection, Received
 
 KEEP_10 = {"dispatch": {"max_buffered_request_bytes": 10}}
@@ -274,7 +274,7 @@ def test_there_is_one_attempt(is_pooled: bool) -> None:
 
 
 def big_chunked(size: int) -> bytes:
-    body = b'{"model":"m","pad":"%b"}' % (b"x" * (size - 22))
+    body = chat(pad="x" * (size - len(chat(pad=""))))
     assert len(body) == size
     head = CHUNKED.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
     return head + b"%x\r\n%b\r\n0\r\n\r\n" % (size, body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import ssl
@@ -12,11 +13,37 @@ from typing import Self
 CHAT = b'{"model":"m","messages":[{"role":"user","content":"hi"}]}'
 STREAM = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}'
 
+# An ordinary body of every other route.
+_MESSAGES = b'"messages":[{"role":"user","content":"hi"}]'
+BODIES = {
+    "/v1/completions": b'{"model":"m","prompt":"hi"}',
+    "/v1/messages": b'{"model":"m","max_tokens":9,%b}' % _MESSAGES,
+    "/v1/responses": b'{"model":"m","input":"hi"}',
+    "/v1/embeddings": b'{"model":"m","input":"hi"}',
+    "/v1/classify": b'{"model":"m","input":"hi"}',
+    "/v1/rerank": b'{"model":"m","query":"hi","documents":["a"]}',
+    "/rerank": b'{"model":"m","query":"hi","documents":["a"]}',
+    "/generate": b'{"model":"m","text":"hi"}',
+}
+
+
+def chat(model: str = "m", **fields: object) -> bytes:
+    """A chat's body with further fields."""
+    messages = [{"role": "user", "content": "hi"}]
+    return json.dumps({"model": model, "messages": messages, **fields}).encode()
+
+
+def streaming(path: str) -> bytes:
+    """A body of a route that asks for a stream."""
+    return BODIES.get(path, CHAT)[:-1] + b',"stream":true}'
+
 
 def post(
-    body: bytes = CHAT, path: str = "/v1/chat/completions", headers: str = ""
+    body: bytes | None = None, path: str = "/v1/chat/completions", headers: str = ""
 ) -> bytes:
     """The bytes of an ordinary POST."""
+    if body is None:
+        body = BODIES.get(path, CHAT)
     return (
         f"POST {path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
         f"{headers}Content-Length: {len(body)}\r\n\r\n"

@@ -38,7 +38,7 @@ def test_ids_that_do_not_fit_are_no_ids(ids: list[int]) -> None:
     assert RoutingRequest("m", input_ids=ids).tokens == b""
 
 
-@pytest.mark.parametrize("model", [None, ""])
+@pytest.mark.parametrize("model", [None, "unknown"])
 def test_a_request_that_names_no_model_is_for_the_unknown_one(
     model: str | None,
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from prometheus_client.core import Metric
 
 from smgproxy.admission.bucket import TokenBucket
 from smgproxy.admission.classes import CLASS_NAMES
@@ -13,16 +12,17 @@ from smgproxy.admission.limiter import Limiter
 from smgproxy.admission.scheduler import Scheduler
 from smgproxy.core.errors import Shed
 from smgproxy.telemetry.admission_metrics import limiter_families, scheduler_families
+from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.stats import Histogram
 from tests.admission.asking import Request, limits, submitted
 
 
-def samples(families: Iterable[Metric]) -> dict[tuple[str, ...], float]:
+def samples(families: Iterable[Family]) -> dict[tuple[str, ...], float]:
     """Every sample that is not 0, by its name and its label values."""
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in families
-        for sample in family.samples
+        for sample in family.metric().samples
         if sample.value and not sample.name.endswith("_bucket")
     }
 

@@ -1,11 +1,11 @@
 from smgproxy.fleet.breaker import BreakerSettings
 from smgproxy.fleet.worker import Worker
 from smgproxy.telemetry.breaker_metrics import breaker_families
+from tests.telemetry.samples import lines
 
 
 def samples(worker: Worker) -> set[str]:
-    text = "".join(family.text() for family in breaker_families([worker]))
-    return {line for line in text.splitlines() if line[:1] not in ("#", "")}
+    return set(lines(breaker_families([worker])))
 
 
 def test_every_legal_transition_is_there_from_the_start() -> None:

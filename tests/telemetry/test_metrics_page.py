@@ -6,6 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from smgproxy.fleet.discovery import DiscoveryStats
 from smgproxy.fleet.worker import Worker, WorkerState
+from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.fleet_metrics import discovery_families, overload_families
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.stats import Histogram, HttpStats, LoopStats, RouterStats
@@ -42,11 +43,13 @@ class Page:
         self.http, self.router = HttpStats(), RouterStats()
         self.workers: list[Worker] = []
         self.ages: list[float] = []
+        self.admission: list[Family] = []
         sources = Sources(
             *(self.http, self.router, LoopStats(0.1), Clients()),
             *(lambda: self.workers, lambda: self.ages),
             lambda: {"http://w": (4, 2)},
             *(lambda: 7, lambda: 8),
+            admission=lambda: self.admission,
             more=[
                 lambda: overload_families(0, 0),
                 lambda: discovery_families(
@@ -164,11 +167,13 @@ def test_a_snapshot_shows_the_numbers_as_they_were() -> None:
     page.http.count_request("GET", "/v1/models")
     page.workers = [worker("http://a")]
     families = page.exposition.snapshot()
-    before = [family.text() for family in families]
+    before = [family.metric() for family in families]
     page.http.observe_head("GET", "/v1/models", 0.02)
     page.http.count_request("GET", "/v1/models")
     page.workers[0].load = 3
-    assert [family.text() for family in families] == before
+    assert [family.metric() for family in families] == before
+    # A page asked for later is another one.
+    assert page.text() != page.exposition.page(families).decode()
 
 
 def test_body_paths_and_early_releases_are_counted() -> None:

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from smgproxy.admission.classes import CLASS_NAMES
+from smgproxy.admission.limiter import Limiter
+from smgproxy.admission.scheduler import Scheduler
 from smgproxy.control.metrics import CONTENT_TYPE
-from smgproxy.telemetry.stats import DURATION_BOUNDS, LOOP_BOUNDS
+from smgproxy.telemetry.admission_metrics import limiter_families, scheduler_families
+from smgproxy.telemetry.stats import DURATION_BOUNDS, LOOP_BOUNDS, Histogram
 from tests.telemetry.test_metrics_page import Page, worker
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 ROUTED = (
-    'router_type="http",backend_type="regular",connection_mode="http",model="m"'
-    ',endpoint="chat"'
+    *('router_type="http"', 'backend_type="regular"', 'connection_mode="http"'),
+    *('model="m"', 'endpoint="chat"'),
 )
 # Families of the contract that are there before anything has happened.
 FROM_THE_START = """
@@ -33,6 +37,12 @@ smg_worker_health smg_worker_http2 smg_worker_requests smg_worker_selection
 smg_worker_errors smg_worker_health_checks smg_engine_running_requests
 smg_engine_waiting_requests smg_engine_token_usage smg_engine_gen_throughput
 smg_engine_cache_hit_rate smg_engine_load_polls
+smg_admission_inflight smg_admission_queue_depth smg_admission_queue_rejected
+smg_http_rate_limit smg_scheduler_admit smg_scheduler_queue_wait_seconds
+smg_scheduler_preemption smg_scheduler_clamp smg_scheduler_unknown_priority_value
+smg_scheduler_starvation_promotion smg_scheduler_inflight smg_scheduler_queue_depth
+smg_scheduler_queue_size_limit smg_scheduler_utilization
+smg_scheduler_class_capacity_pressure
 """.split()
 
 
@@ -62,6 +72,15 @@ def busy_page() -> Page:
     one.requests["m"] = one.selections["m", "random"] = 1
     one.engine_load = {"loads": [{"dp_rank": 0}]}
     page.workers = [one]
+    scheduler = Scheduler(1024)
+    scheduler.stats.count_preemption("bulk", "system")
+    scheduler.stats.count_clamp("anonymous", "system", "default")
+    scheduler.stats.count_unknown_priority("anonymous")
+    waits = [Histogram((1.0,)) for _ in CLASS_NAMES]
+    page.admission = [
+        *limiter_families(Limiter(1, 1, 1)),
+        *scheduler_families(scheduler, waits),
+    ]
     return page
 
 
@@ -69,49 +88,49 @@ def test_the_content_type_is_the_contracts() -> None:
     assert CONTENT_TYPE == b"text/plain; version=0.0.4; charset=utf-8"
 
 
+def sample(name: str, *labels: str, number: str = "1.0") -> str:
+    """A sample as prometheus_client writes it: labels in the order of their names."""
+    return f"{name}{{{','.join(sorted(labels))}}} {number}"
+
+
 @pytest.mark.parametrize(
-    ("name", "line"),
+    ("name", "labels"),
     [
-        (
-            "smg_router_requests_total",
-            f'smg_router_requests_total{{{ROUTED},streaming="true"}} 1',
-        ),
-        (
-            "smg_router_request_errors_total",
-            f'smg_router_request_errors_total{{{ROUTED},error_type="timeout"}} 1',
-        ),
+        ("smg_router_requests_total", (*ROUTED, 'streaming="true"')),
+        ("smg_router_request_errors_total", (*ROUTED, 'error_type="timeout"')),
         (
             "smg_router_upstream_responses_total",
-            'smg_router_upstream_responses_total{router_type="http"'
-            ',status_code="504",error_code="call_upstream_timeout"} 1',
+            (
+                *('router_type="http"', 'status_code="504"'),
+                'error_code="call_upstream_timeout"',
+            ),
         ),
         (
             "smg_worker_selection_total",
-            'smg_worker_selection_total{worker_type="regular"'
-            ',connection_mode="http",model="m",policy="random"} 1',
+            (
+                *('worker_type="regular"', 'connection_mode="http"'),
+                *('model="m"', 'policy="random"'),
+            ),
         ),
         (
             "smg_http_responses_total",
-            'smg_http_responses_total{path="/v1/chat/completions"'
-            ',status_code="200",error_code=""} 1',
+            ('path="/v1/chat/completions"', 'status_code="200"', 'error_code=""'),
         ),
-        (
-            "smg_router_request_duration_seconds_count",
-            f"smg_router_request_duration_seconds_count{{{ROUTED}}} 1",
-        ),
+        ("smg_router_request_duration_seconds_count", ROUTED),
     ],
 )
-def test_a_sample_reads_as_the_contract_names_it(name: str, line: str) -> None:
-    assert lines_of(busy_page(), name) == [line]
+def test_a_sample_has_the_name_and_the_labels_of_the_contract(
+    name: str, labels: tuple[str, ...]
+) -> None:
+    assert lines_of(busy_page(), name) == [sample(name, *labels)]
 
 
-def test_help_and_type_precede_each_family_and_a_blank_line_ends_it() -> None:
+def test_help_and_type_precede_each_family() -> None:
     text = busy_page().text()
     assert (
         "# HELP smg_worker_health 1 ready, 0 otherwise\n"
         "# TYPE smg_worker_health gauge\n"
-        'smg_worker_health{worker="http://a"} 1\n'
-        "\n"
+        'smg_worker_health{worker="http://a"} 1.0\n'
     ) in text
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.telemetry.stats import MAX_MODELS
 from smgproxy.telemetry.worker_metrics import WorkerFamilies
@@ -23,11 +21,10 @@ def scrape(
     families: WorkerFamilies, workers: list[Worker], name: str
 ) -> dict[tuple[str, ...], float]:
     """The samples of one name, by their label values in the contract's order."""
-    text = "".join(family.text() for family in families.collect(workers))
     return {
         tuple(sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
+        for family in families.collect(workers)
+        for sample in family.metric().samples
         if sample.name == name
     }
 

@@ -1,0 +1,55 @@
+"""A chat under its model's profile: the rules, then the edits of its body."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+from msgspec import UNSET
+
+from smgproxy.api.chat import ChatRequest
+from smgproxy.api.conversation import Root
+from smgproxy.api.edits import Edits, rebuilt_messages
+from smgproxy.api.profiles.profile import Profile
+from smgproxy.api.profiles.thinking import decimal_text
+from smgproxy.api.strict import Outline, raw_of
+from smgproxy.core.errors import InvalidField
+
+_log = logging.getLogger("smgproxy.api")
+
+
+def hold_to_profile(
+    request: ChatRequest, outline: Outline, profile: Profile, edits: Edits
+) -> None:
+    """Hold a chat to its profile, and note the edits that the profile orders.
+
+    Raises InvalidField.
+    """
+    has_root = has_foreign_tools = False
+    for message in request.messages:
+        if message.tools is not UNSET and message.role not in profile.tool_roles:
+            has_foreign_tools = True
+        if type(message) is Root:
+            has_root = True
+    if has_root and not profile.takes_root:
+        raise InvalidField("messages: the role root is not allowed for this model")
+    for rule in profile.rules:
+        rule(request)
+    if request.tool_choice is not None:
+        request.check_tool_choice(profile.declared_tools(request))
+    effort = request.reasoning_effort
+    if effort is not None and not isinstance(effort, str):
+        edits["reasoning_effort"] = msgspec.json.encode(decimal_text(effort))
+    for name, default in profile.defaults.items():
+        if getattr(request, name) is None:
+            edits[name] = default
+    for rewrite in profile.rewrites:
+        rewrite(request, outline, edits)
+    if has_root or has_foreign_tools:
+        edits["messages"] = rebuilt_messages(
+            raw_of(outline, "messages"),
+            profile.tool_roles,
+            moves_root=profile.takes_root,
+        )
+    if has_foreign_tools:
+        _log.warning("tools on messages were dropped: the model's profile has none")

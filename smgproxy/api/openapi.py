@@ -1,0 +1,125 @@
+"""The OpenAPI description of what the gateway accepts, made of the types it reads.
+
+Fields that are not modelled go to the worker as they are, so every object may have
+more of them than it says here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from smgproxy import __version__
+from smgproxy.api.endpoints import INFERENCE, Endpoint
+from smgproxy.api.replies import reason_phrase
+
+_REF = "#/components/schemas/{name}"
+
+
+class Fault(msgspec.Struct, rename={"type_": "type"}):
+    """What is wrong with a request's body."""
+
+    message: str
+    type_: str
+    code: int | str
+
+
+class InvalidRequest(msgspec.Struct):
+    """A body that is not JSON, not the schema's or against a rule."""
+
+    error: Fault
+
+
+class Failure(msgspec.Struct, rename={"type_": "type"}):
+    """Why the gateway could not serve a request; ``type`` is the status's phrase."""
+
+    type_: str
+    code: str
+    message: str
+    param: None
+
+
+class Envelope(msgspec.Struct):
+    """Every other error of the gateway's own."""
+
+    error: Failure
+
+
+class AnthropicFault(msgspec.Struct, rename={"type_": "type"}):
+    """An error in Anthropic's words."""
+
+    type_: str
+    message: str
+
+
+class AnthropicError(msgspec.Struct, rename={"type_": "type"}):
+    """Any error of the gateway's own on /v1/messages."""
+
+    type_: str
+    error: AnthropicFault
+
+
+_ERRORS = (InvalidRequest, Envelope, AnthropicError)
+_ENVELOPES = (404, 408, 413, 500, 502, 503, 504)
+
+
+def document() -> dict[str, Any]:
+    """The whole description, as OpenAPI 3.1."""
+    bodies = list(dict.fromkeys(one.schema.kind for one in INFERENCE))
+    kinds = (*bodies, *_ERRORS)
+    refs, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    ref_of = dict(zip(kinds, refs, strict=True))
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "smgproxy", "version": __version__},
+        "paths": {
+            **{one.path: {"post": _operation(one, ref_of)} for one in INFERENCE},
+            "/v1/models": {"get": _simple("The models that are served", (200, 503))},
+            "/health": {"get": _simple("Whether the gateway lives", (200,))},
+            "/liveness": {"get": _simple("Whether the gateway lives", (200,))},
+            "/readiness": {
+                "get": _simple("Whether a worker can serve requests", (200, 503))
+            },
+        },
+        "components": {"schemas": components},
+    }
+
+
+def _operation(endpoint: Endpoint, ref_of: dict[Any, Any]) -> dict[str, Any]:
+    invalid, envelope = (
+        (AnthropicError, AnthropicError)
+        if endpoint.is_anthropic
+        else (InvalidRequest, Envelope)
+    )
+    answer: dict[str, Any] = {"application/json": {}}
+    if endpoint.may_stream:
+        answer["text/event-stream"] = {}
+    responses: dict[str, Any] = {
+        "200": {"description": "The worker's answer, relayed", "content": answer},
+        "400": _error(400, ref_of[invalid]),
+    }
+    for status in _ENVELOPES:
+        responses[str(status)] = _error(status, ref_of[envelope])
+    responses["default"] = {"description": "The worker's answer, relayed"}
+    summary = (endpoint.schema.kind.__doc__ or endpoint.name).strip().splitlines()[0]
+    return {
+        "summary": summary,
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": ref_of[endpoint.schema.kind]}},
+        },
+        "responses": responses,
+    }
+
+
+def _error(status: int, schema: Any) -> dict[str, Any]:
+    return {
+        "description": reason_phrase(status),
+        "content": {"application/json": {"schema": schema}},
+    }
+
+
+def _simple(summary: str, statuses: tuple[int, ...]) -> dict[str, Any]:
+    responses = {str(one): {"description": reason_phrase(one)} for one in statuses}
+    return {"summary": summary, "responses": responses}

@@ -1,0 +1,22 @@
+"""POST /v1/rerank and /rerank."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smgproxy.api.fields import Body
+from smgproxy.api.schema import Schema
+
+
+class RerankRequest(Body, kw_only=True):
+    """Documents to order by their relevance to a query."""
+
+    query: str
+    documents: list[str]
+    top_n: int | None = None
+    return_documents: bool | None = None
+    user: str | None = None
+    rid: Any = None
+
+
+SCHEMA = Schema(RerankRequest)

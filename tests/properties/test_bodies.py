@@ -1,0 +1,101 @@
+"""Valid bodies of any content reach the worker as the client wrote them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.api.reading import read
+
+NUMBERS = st.sampled_from(
+    ["0.10", "1E5", "-0", "1.50", "123456789012345678901234567890", "1e-7", "0e400"]
+)
+STRINGS = st.sampled_from(['"\\u00e9"', '"é"', '"\\/"', '"[{"', '"\\\\\\""', '""'])
+VALUES: Any = st.recursive(
+    st.one_of(NUMBERS, STRINGS, st.sampled_from(["null", "true", "[ ]", "{ }"])),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: "[" + " ,".join(items) + "]"),
+        st.lists(st.tuples(STRINGS, inner), max_size=3).map(
+            lambda pairs: "{" + ", ".join(f"{k} : {v}" for k, v in pairs) + "}"
+        ),
+    ),
+    max_leaves=8,
+)
+UNKNOWN = st.lists(
+    st.tuples(st.sampled_from(["zz", "aa", "é", "tool_stream2"]), VALUES), max_size=4
+)
+MODELLED = st.fixed_dictionaries(
+    {},
+    optional={
+        "temperature": st.sampled_from(["1", "1.0", "0.60", "null"]),
+        "top_p": st.sampled_from(["0.95", "0.950", "null"]),
+        "stream": st.sampled_from(["true", "false", "null"]),
+        "logit_bias": st.just('{"1" : 0.50}'),
+        "metadata": VALUES,
+    },
+)
+MESSAGES = st.lists(
+    st.tuples(st.sampled_from(["user", "assistant", "system"]), UNKNOWN),
+    min_size=1,
+    max_size=3,
+).map(
+    lambda messages: "["
+    + ", ".join(
+        '{"role":"%s", "content": "\\u0041"%s}'
+        % (role, "".join(f", {json.dumps(k)}: {v}" for k, v in extra))
+        for role, extra in messages
+    )
+    + "]"
+)
+# A model, and the fields that its profile may change.
+MODELS = st.sampled_from(
+    [
+        ("m", set()),
+        ("nick", {"model"}),
+        ("kimi-k2", {"stream_options"}),
+        (
+            "kimi-k3",
+            {
+                *("temperature", "top_p", "presence_penalty", "frequency_penalty"),
+                *("n", "stream_options"),
+            },
+        ),
+        ("glm-4.6", {"temperature", "top_p", "tool_stream"}),
+        ("deepseek-v4-pro", {"chat_template_kwargs"}),
+    ]
+)
+
+
+@st.composite
+def chats(draw: st.DrawFn) -> tuple[str, set[str]]:
+    """A valid chat, spelled in some odd way, and the fields that may change."""
+    model, touched = draw(MODELS)
+    fields = [("model", json.dumps(model)), ("messages", draw(MESSAGES))]
+    fields += [*draw(MODELLED).items(), *draw(UNKNOWN)]
+    fields = draw(st.permutations(fields))
+    text = " ,".join(f"{json.dumps(name)} : {value}" for name, value in fields)
+    return "{" + text + " }", touched
+
+
+@given(chats())
+def test_every_untouched_field_keeps_its_raw_text(chat: tuple[str, set[str]]) -> None:
+    text, touched = chat
+    sent = text.encode()
+    received = read(sent, aliases={"nick": "m"}).body
+    if not touched:
+        assert received is sent
+    before, after = _fields(sent), _fields(received)
+    names = [name for name in before if name not in touched]
+    assert [name for name in after if name not in touched] == names
+    assert {name: after[name] for name in names} == {
+        name: before[name] for name in names
+    }
+
+
+def _fields(body: bytes) -> dict[str, bytes]:
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return {name: bytes(raw) for name, raw in fields.items()}
