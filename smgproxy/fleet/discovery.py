@@ -118,7 +118,8 @@ class Reconciler:
         if worker is None or worker.state is WorkerState.DRAINING:
             return
         log.info("worker %s is no longer wanted by discovery", worker.url)
-        self._fleet.remove(worker_id)
+        for each in self._fleet.engine_of(worker_id):
+            self._fleet.remove(each)
         self._stats.removed += 1
 
     def _add(self, key: str, one: Wanted) -> None:

@@ -125,3 +125,14 @@ def test_passes_that_changed_something_are_timed(it: Stage) -> None:
 def test_a_digest_does_not_depend_on_the_order_of_fields() -> None:
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
     assert digest_of({"a": 1}) != digest_of({"a": 2})
+
+
+def test_all_ranks_of_an_engine_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Stage(monkeypatch, dp_aware=True)
+    for url in (A, f"{A}@0", f"{A}@1"):
+        it.engines.tables[url] = sglang(**{"/server_info": {"dp_size": 2}})
+    it.run(want(A))
+    assert it.ready == [f"{A}@0", f"{A}@1"]
+    it.run()
+    it.clock.advance(5)
+    assert it.urls == []
