@@ -142,7 +142,7 @@ class FakeKubernetes:
         return [
             query["resourceVersion"]
             for _, query, _ in self.asked
-            if query.get("watch") == "true"
+            if _is_watch(query)
         ]
 
     @property
@@ -167,7 +167,7 @@ class FakeKubernetes:
     def _serve(self, request: http.server.BaseHTTPRequestHandler) -> None:
         parts = urlsplit(request.path)
         query = {name: one[0] for name, one in parse_qs(parts.query).items()}
-        is_watch = query.get("watch") == "true"
+        is_watch = _is_watch(query)
         with self._changed:
             self.asked.append((parts.path, query, request.headers["authorization"]))
             refusal = self.refusal
@@ -214,6 +214,11 @@ class FakeKubernetes:
                 request.wfile.flush()
                 self._changed.wait()
             request.wfile.write(b"ff\r\n{" if cuts != self._cuts else b"0\r\n\r\n")
+
+
+def _is_watch(query: dict[str, str]) -> bool:
+    """As Go reads a boolean: older clients write it as Python does."""
+    return query.get("watch") in ("true", "True")
 
 
 def _answer(
