@@ -114,6 +114,20 @@ def test_a_full_job_queue_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None
     assert it.ready == [A, B, C]
 
 
+def test_a_pass_makes_so_many_changes_and_leaves_the_rest_to_the_next(
+    it: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("smgproxy.fleet.discovery.CHANGES_A_PASS", 2)
+    assert not it.run(want(A), want(B), want(C))
+    assert it.ready == [A, B]
+    assert it.run(want(A), want(B), want(C))
+    assert it.ready == [A, B, C]
+    it.run()
+    assert it.ready == [C]
+    it.run()
+    assert it.ready == []
+
+
 def test_passes_that_changed_something_are_timed(it: Stage) -> None:
     it.run(want(A))
     it.run(want(A))
