@@ -10,7 +10,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableMapping
 from typing import Any
 
 import uvloop
@@ -65,6 +65,7 @@ _log = logging.getLogger("smgproxy.gateway")
 KEEPALIVE_SWEEP_SECS = 0.25
 LOG_FLUSH_SECS = 0.5
 LOOP_TICK_SECS = 0.1
+ROUTER_SWEEP_SECS = 0.25  # a slice of the policies' upkeep each
 # What clients may choose in their TLS handshake, the best one first.
 ALPN = ("h2", "http/1.1")
 
@@ -99,7 +100,7 @@ class Gateway:
     """Every room of one process, wired together."""
 
     def __init__(self, settings: Settings, environ: MutableMapping[str, str]) -> None:
-        self._settings = settings
+        self.settings = settings
         self._notifier = Notifier.from_environ(environ)
         self._watchdog_secs = watchdog_interval_secs(environ)
         self._passed = listen_fds(environ)
@@ -128,6 +129,7 @@ class Gateway:
         self.router = Router(
             self.registry,
             settings.routing,
+            settings.policies,
             sheds=settings.overload.is_asked_for,
             retry_secs=settings.fleet.load_monitor_interval,
         )
@@ -139,6 +141,7 @@ class Gateway:
             self.upstream.forget,
             sleep=asyncio.sleep,
             http_pool=settings.upstream.http_pool(),
+            breaker=settings.breaker.settings(),
             limits=settings.overload.limits,
             needs_loads=lambda: self.router.reads_loads,
         )
@@ -156,9 +159,11 @@ class Gateway:
             self.router,
             self.upstream,
             settings.dispatch,
+            settings.retries,
             self.router_stats,
             loop,
             self.budgets,
+            settings.policies.routing_key_override,
         )
         self.dispatcher = Dispatcher(
             self._routes(),
@@ -178,13 +183,13 @@ class Gateway:
     @property
     def keepalives(self) -> KeepAlives:
         """The event streams that are being relayed."""
-        return self._forwarder.keepalives
+        return self._forwarder.answers.keepalives
 
     # -- life ------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen, and begin to register workers. Raises StartError."""
-        settings = self._settings
+        settings = self.settings
         self._undo_logs = set_up_logs(settings.telemetry, self._log_outputs)
         for notice in settings.notices:
             _log.warning("%s", notice)
@@ -261,13 +266,13 @@ class Gateway:
             "Received %s signal, starting graceful shutdown",
             "interrupt" if number == signal.SIGINT else "terminate",
         )
-        server = self._settings.server
+        server = self.settings.server
         self._drain = Drain(
             self.dispatcher,
             self.listener,
             DrainTimes(
                 server.shutdown_grace_period_secs,
-                self._settings.fleet.drain_settle_secs,
+                self.settings.fleet.drain_settle_secs,
                 has_probe_port=server.health_check_port is not None,
             ),
         )
@@ -318,7 +323,7 @@ class Gateway:
 
     def _callers(self) -> Callers | None:
         """Who identifies callers; None when no key and no tenant is asked for."""
-        settings = self._settings
+        settings = self.settings
         needs_tenants = (
             self.budgets is not None or settings.scheduler.priority_scheduler_enabled
         )
@@ -337,7 +342,7 @@ class Gateway:
         return task
 
     def _start_probes(self) -> None:
-        server = self._settings.server
+        server = self.settings.server
         if server.health_check_port is not None:
             sock = bound("--health-check-port", server.host, server.health_check_port)
             routes = probe_routes(self.registry, self._is_draining)
@@ -346,11 +351,12 @@ class Gateway:
 
     def _start_sweepers(self) -> None:
         later = self._loop.call_later
-        keepalives = self._forwarder.keepalives
+        keepalives = self._forwarder.answers.keepalives
         self._sweepers = [
             Sweeper(later, KEEPALIVE_SWEEP_SECS, keepalives.sweep),
             Sweeper(later, LOG_FLUSH_SECS, lambda now: self.request_log.flush()),
             Sweeper(later, LOOP_TICK_SECS, self.loop_stats.tick),
+            Sweeper(later, ROUTER_SWEEP_SECS, self._sweep_router),
         ]
         if self._watchdog_secs is not None:
             beat = Sweeper(
@@ -370,10 +376,16 @@ class Gateway:
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
-            lambda: gate.families() if (gate := self.dispatcher.gate) else (),
-            [self._overload_families, self._discovery.families],
+            [self._gate_families, self._overload_families, self._discovery.families],
         )
         return Exposition(sources, __version__)
+
+    def _sweep_router(self, now: float) -> None:
+        self.router.sweep(now)
+
+    def _gate_families(self) -> Iterable[Family]:
+        gate = self.dispatcher.gate
+        return () if gate is None else gate.families()
 
     def _overload_families(self) -> Iterator[Family]:
         router = self.router

@@ -22,10 +22,13 @@ from smgproxy.api.aliases import AliasOptions
 from smgproxy.api.cors import CorsOptions
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
+from smgproxy.dispatch.retry import RetryOptions
 from smgproxy.downstream.listener import ClientTimeouts
+from smgproxy.fleet.breaker import BreakerOptions
 from smgproxy.fleet.discovery_options import DiscoveryOptions
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.overload import OverloadOptions
+from smgproxy.routing.options import PolicyOptions
 from smgproxy.routing.router import RoutingOptions
 from smgproxy.server_options import ServerOptions, parse_host
 from smgproxy.simulated.options import MAX_WORKERS, SimulatedOptions
@@ -110,10 +113,13 @@ class Settings:
     aliases: AliasOptions = AliasOptions()
     cors: CorsOptions = CorsOptions()
     fleet: FleetOptions = FleetOptions()
-    overload: OverloadOptions = OverloadOptions()
-    discovery: DiscoveryOptions = DiscoveryOptions()
     limiter: LimiterOptions = LimiterOptions()
     scheduler: SchedulerOptions = SchedulerOptions()
+    policies: PolicyOptions = PolicyOptions()
+    retries: RetryOptions = RetryOptions()
+    breaker: BreakerOptions = BreakerOptions()
+    overload: OverloadOptions = OverloadOptions()
+    discovery: DiscoveryOptions = DiscoveryOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
     tenant_header: str | None = None  # the header that is trusted to name the tenant
@@ -176,10 +182,13 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "clients": ClientTimeouts,
     "heads": HeadLimits,
     "fleet": FleetOptions,
-    "overload": OverloadOptions,
-    "discovery": DiscoveryOptions,
     "limiter": LimiterOptions,
     "scheduler": SchedulerOptions,
+    "policies": PolicyOptions,
+    "retries": RetryOptions,
+    "breaker": BreakerOptions,
+    "overload": OverloadOptions,
+    "discovery": DiscoveryOptions,
     "callers": KeyOptions,
     "tenant_rules": BudgetOptions,
     "tls": TlsOptions,
@@ -250,6 +259,7 @@ def make_settings(
         values["telemetry"]["log_level"] = log_level
     try:
         rooms = {room: make(**values[room]) for room, make in _ROOMS.items()}
+        rooms["policies"].check(rooms["routing"].policy)
         rooms["simulated"] = rooms["simulated"].options()
         rooms["tenant_rules"] = rooms["tenant_rules"].rules()
         callers = rooms.pop("callers")

@@ -51,7 +51,7 @@ def test_says_what_is_served_where() -> None:
     assert row(text, "metrics") == "http://127.0.0.3:35012/metrics"
     probes = "http://127.0.0.2:35011 (/health, /liveness, /readiness)"
     assert row(text, "probes") == probes
-    assert row(text, "policy") == "round_robin"
+    assert row(text, "policy") == "cache_aware"
 
 
 def test_probe_port_that_is_not_there_is_not_named() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from h2.connection import H2Connection
 
+from smgproxy.core.clock import monotonic
 from smgproxy.core.message import Headers
 
 # Response bytes handed to h2 in one loop turn; the rest waits for the next.
@@ -36,6 +38,8 @@ class Http2Output:
         "_turn_bytes",
         "_is_turn_short",
         "_blocked",
+        "_full_since",
+        "_unsent_bytes",
         "transport",
         "is_full",
     )
@@ -48,7 +52,27 @@ class Http2Output:
         self._is_turn_short = False  # some bytes wait for nothing but the next turn
         self._blocked: dict[int, Waiting] = {}
         self.transport: asyncio.Transport | None = None
+        self._full_since = 0.0  # when the peer last took a byte while it is full
+        self._unsent_bytes = 0
         self.is_full = False  # the peer has yet to read what it was sent
+
+    def pause(self) -> None:
+        """The peer reads too slowly."""
+        self.is_full = True
+        self._full_since = monotonic()
+
+    def is_stuck(self, now: float, limit_secs: float) -> bool:
+        """Whether the peer has taken no byte for longer than this; 0 = never."""
+        transport = self.transport
+        unsent = 0 if transport is None else transport.get_write_buffer_size()
+        if unsent != self._unsent_bytes:
+            self._unsent_bytes = unsent
+            self._full_since = now
+        return bool(limit_secs) and now - self._full_since > limit_secs
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call back in the next loop turn."""
+        self._loop.call_soon(callback)
 
     def send_head(self, stream_id: int, fields: Headers, end: bool) -> None:
         """Queue a response head."""
@@ -68,7 +92,8 @@ class Http2Output:
             turn = TURN_BYTES - self._turn_bytes
             if turn < room:
                 room = turn
-                self._is_turn_short = left > turn
+                if left > turn:
+                    self._is_turn_short = True
             if room <= 0:
                 return 0
         most = h2.max_outbound_frame_size
@@ -132,8 +157,16 @@ class Http2Output:
                 self._is_turn_short = True
                 self.mark()
 
+    def pump_soon(self) -> None:
+        """The connection's window has opened: look once a turn, however often it did.
+
+        Thirteen bytes of a client must not cost a look at all that waits.
+        """
+        self._is_turn_short = True
+        self.mark()
+
     def pump_all(self) -> None:
-        """The connection's window has opened, or there is room in its socket."""
+        """There is room in the socket, or other settings apply."""
         for stream_id in list(self._blocked):
             self.pump(stream_id)
 

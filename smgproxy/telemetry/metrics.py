@@ -61,7 +61,6 @@ class Sources:
         "sends",
         "lost_lines",
         "charges",
-        "admission",
         "more",
     )
 
@@ -77,7 +76,6 @@ class Sources:
         sends: Callable[[], int],
         lost_lines: Callable[[], int],
         charges: dict[tuple[str, str], int] | None = None,
-        admission: Callable[[], Iterable[Family]] = tuple,
         more: Sequence[Callable[[], Iterable[Family]]] = (),
     ) -> None:
         self.http = http
@@ -91,7 +89,6 @@ class Sources:
         self.lost_lines = lost_lines  # of the log
         # Decisions of budgets, by tenant and result.
         self.charges = {} if charges is None else charges
-        self.admission = admission  # the families of what admits requests, if any
         self.more = more  # families of rooms that are not always there
 
 
@@ -151,7 +148,6 @@ class Exposition:
             ["tenant", "result"],
             self._sources.charges.items(),
         )
-        yield from self._sources.admission()
         for families in self._sources.more:
             yield from families()
         yield from self._loop()

@@ -13,7 +13,10 @@ from tests.fakes.clock import FakeClock
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     made = FakeClock()
-    rooms = ("http1", "http1_response")
+    rooms = (
+        *("http1", "http1_response"),
+        *("http2", "http2_output", "http2_stream"),
+    )
     made.stand_in(monkeypatch, *(f"smgproxy.downstream.{room}" for room in rooms))
     return made
 

@@ -13,7 +13,7 @@ from smgproxy.routing.options import PolicyOptions
 from smgproxy.routing.policies.cache_aware import CacheAwarePolicy
 from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router, RoutingOptions
-from tests.routing.fleet import KEY
+from tests.routing.fleet import KEY, asked
 
 ROUND_ROBIN = RoutingOptions("round_robin")
 
@@ -291,7 +291,7 @@ def test_a_worker_that_left_is_forgotten_by_every_policy(registry: Registry) -> 
     router = Router(registry, RoutingOptions("cache_aware"))
     a, _ = _add(registry, "a"), _add(registry, "b")
     for number in range(20):
-        router.pick(RoutingRequest("m", read_text=f"{number} prompt".lower))
+        router.pick(asked("m", read_text=f"{number} prompt".lower))
     policy = router.policies()[0]
     assert isinstance(policy, CacheAwarePolicy)
     index = policy.indexes["m"].texts

@@ -49,8 +49,8 @@ class Page:
             *(lambda: self.workers, lambda: self.ages),
             lambda: {"http://w": (4, 2)},
             *(lambda: 7, lambda: 8),
-            admission=lambda: self.admission,
             more=[
+                lambda: self.admission,
                 lambda: overload_families(0, 0),
                 lambda: discovery_families(
                     DiscoveryStats("file", lambda secs: None), Histogram((1.0,))
