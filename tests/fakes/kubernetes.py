@@ -140,9 +140,7 @@ class FakeKubernetes:
     def watches(self) -> list[str]:
         """The versions that watches began behind."""
         return [
-            query["resourceVersion"]
-            for _, query, _ in self.asked
-            if _is_watch(query)
+            query["resourceVersion"] for _, query, _ in self.asked if _is_watch(query)
         ]
 
     @property
