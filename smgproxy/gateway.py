@@ -146,7 +146,11 @@ class Gateway:
             needs_loads=lambda: self.router.reads_loads,
         )
         self._discovery = Discovery(
-            settings.discovery, self.fleet, asyncio.sleep, bounds
+            settings.discovery,
+            self.fleet,
+            asyncio.sleep,
+            loop.call_soon_threadsafe,
+            bounds,
         )
         rules = settings.tenant_rules
         self.budgets = None if rules is None else Budgets(rules, monotonic())

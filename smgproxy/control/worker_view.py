@@ -31,6 +31,9 @@ def worker_view(worker: Worker, job: Job | None = None) -> dict[str, Any]:
     view["status"] = worker.state.value
     view["load"] = worker.load
     view["http2"] = worker.http2
+    if worker.dp_rank is not None:
+        view["dp_rank"] = worker.dp_rank
+        view["dp_size"] = worker.dp_size
     if worker.engine_load is not None:
         view["engine_load"] = worker.engine_load
     if job is not None:

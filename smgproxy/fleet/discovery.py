@@ -27,6 +27,9 @@ ID_LABEL = "smg.ai/discovery-id"
 HASH_LABEL = "smg.ai/discovery-spec-hash"
 # More workers than one gateway can watch: a selector or a file gone wrong.
 MAX_WANTED = 4096
+# Each is told to all that keeps step with the fleet, a millisecond when it is as
+# large as that; a pass must not hold up the loop.
+CHANGES_A_PASS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,22 +71,25 @@ def digest_of(given: Any) -> str:
 class Reconciler:
     """Makes workers, and unmakes those that it made; nobody else's are touched."""
 
-    __slots__ = ("_fleet", "_stats", "_made")
+    __slots__ = ("_fleet", "_stats", "_made", "_last_change")
 
     def __init__(self, fleet: Fleet, stats: DiscoveryStats) -> None:
         self._fleet = fleet
         self._stats = stats
         # Worker id and digest, by the id that the provider gave.
         self._made: dict[str, tuple[str, str]] = {}
+        self._last_change = 0
 
     def run(self, wanted: Mapping[str, Wanted]) -> bool:
         """One pass; whether all is as wanted, or a later pass has to go on.
 
-        A worker that still comes up, or still drains, is left to the next pass.
+        A worker that still comes up, or still drains, is left to the next pass; so is
+        what comes behind CHANGES_A_PASS.
         """
         began = monotonic()
         self._stats.wanted = len(wanted)
-        changes = self._stats.added + self._stats.removed
+        before = self._changes
+        self._last_change = before + CHANGES_A_PASS
         self._forget_gone()
         is_settled = True
         for key, (worker_id, digest) in list(self._made.items()):
@@ -97,14 +103,21 @@ class Reconciler:
         try:
             for key, one in wanted.items():
                 if key not in self._made:
+                    if self._changes >= self._last_change:
+                        is_settled = False
+                        break
                     self._add(key, one)
         except QueueFull as error:
             log.warning("discovered workers have to wait: %s", error)
             self._stats.not_added += 1
             is_settled = False
-        if self._stats.added + self._stats.removed != changes:
+        if self._changes != before:
             self._stats.observe(monotonic() - began)
         return is_settled
+
+    @property
+    def _changes(self) -> int:
+        return self._stats.added + self._stats.removed
 
     def _forget_gone(self) -> None:
         """What failed to come up, or was removed by others, is as if never made."""
@@ -117,8 +130,11 @@ class Reconciler:
         # One that still comes up cannot be removed (contract, worker registry).
         if worker is None or worker.state is WorkerState.DRAINING:
             return
+        if self._changes >= self._last_change:
+            return
         log.info("worker %s is no longer wanted by discovery", worker.url)
-        self._fleet.remove(worker_id)
+        for each in self._fleet.engine_of(worker_id):
+            self._fleet.remove(each)
         self._stats.removed += 1
 
     def _add(self, key: str, one: Wanted) -> None:

@@ -30,7 +30,7 @@ class FileDiscovery:
 
     __slots__ = (
         *("_path", "_interval", "_api_key", "_reconciler", "_stats", "_sleep"),
-        *("_wanted", "_mark", "_read_at", "_complaint", "_is_settled"),
+        *("_wanted", "_data", "_mark", "_read_at", "_complaint", "_is_settled"),
     )
 
     def __init__(
@@ -49,6 +49,7 @@ class FileDiscovery:
         self._stats = stats
         self._sleep = sleep
         self._wanted: dict[str, Wanted] | None = None  # None: no good manifest yet
+        self._data = b""  # what the last good manifest was read from
         self._mark: _Mark | None = None
         self._read_at = 0.0
         self._complaint = ""
@@ -75,7 +76,10 @@ class FileDiscovery:
 
     def _read(self) -> None:
         try:
-            self._wanted = parse_manifest(_contents(self._path), self._api_key)
+            data = _contents(self._path)
+            if data != self._data:
+                self._wanted = parse_manifest(data, self._api_key)
+                self._data = data
         except InvalidManifest as error:
             self._complain("invalid", str(error))
         except OSError as error:

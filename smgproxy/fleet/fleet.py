@@ -18,6 +18,7 @@ from smgproxy.fleet.loads import LoadMonitor
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.outside import Fetch, Sleep, Spawn
 from smgproxy.fleet.overload import DEFAULT_LIMITS, OverloadLimits
+from smgproxy.fleet.ranks import rank_url, ranks_by_label, split_rank
 from smgproxy.fleet.registration import Registration, RegistrationFailed
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.spec import WorkerPatch, WorkerSpec, check_api_key, check_url
@@ -50,7 +51,8 @@ class Fleet:
     workers whose spec says nothing about it. ``fetch`` asks a worker, ``spawn`` runs a
     coroutine on its own, ``sleep`` waits; ``on_removed`` is told of each worker that
     the gateway has no more use for. ``needs_loads`` tells whether loads are polled even
-    with --disable-load-monitoring, because something is decided by them.
+    with --disable-load-monitoring, because something is decided by them. ``dp_aware``:
+    each rank of a data-parallel engine is a worker of its own.
     """
 
     __slots__ = (
@@ -62,6 +64,7 @@ class Fleet:
         "_http_pool",
         "_breaker",
         "_limits",
+        "is_dp_aware",
         "_background",
         "_jobs",
         "_health",
@@ -85,6 +88,7 @@ class Fleet:
         breaker: BreakerSettings = BreakerSettings(),
         limits: OverloadLimits | None = DEFAULT_LIMITS,
         needs_loads: Callable[[], bool] = lambda: False,
+        dp_aware: bool = False,
     ) -> None:
         self.registry = registry
         self.options = options
@@ -94,6 +98,7 @@ class Fleet:
         self._http_pool = http_pool
         self._breaker = breaker
         self._limits = limits
+        self.is_dp_aware = dp_aware
         self._background = Background(spawn)
         self._jobs = JobBoard(
             self._background, options.job_queue_capacity, options.job_queue_concurrency
@@ -130,7 +135,7 @@ class Fleet:
 
         Raises AlreadyRegistered, BeingRegistered, QueueFull.
         """
-        registered = self.registry.by_url(spec.url)
+        registered = self.registry.by_url(spec.url) or self._rank_of(spec.url)
         if registered is not None:
             raise AlreadyRegistered(spec.url, registered.id)
         pending = self._pending_ids.get(spec.url)
@@ -181,6 +186,14 @@ class Fleet:
         """Whether a worker has this id, or one that is being registered will."""
         return worker_id in self._pending or self.registry.get(worker_id) is not None
 
+    def engine_of(self, worker_id: str) -> list[str]:
+        """The ids of all ranks of a worker's engine; its own when it has none."""
+        worker = self.registry.get(worker_id)
+        if worker is None or worker.dp_rank is None:
+            return [worker_id]
+        base = split_rank(worker.url)[0]
+        return [w.id for w in self.registry.all() if split_rank(w.url)[0] == base]
+
     def latest_job(self, worker_id: str) -> Job | None:
         """A worker's job that is under way or failed lately."""
         return self._jobs.latest(worker_id)
@@ -219,13 +232,43 @@ class Fleet:
             self._no_longer_pending(worker)
             if not is_up:
                 self._discard(worker)
-        self.registry.add(worker)
-        self.registry.set_state(worker, WorkerState.READY)
-        log.info(
-            "worker %s is registered: %s, model %r",
-            *(worker.url, worker.runtime_type, worker.model_id),
-        )
-        self._watch(worker)
+        ranks = self._ranks(worker, spec)
+        if ranks != [worker]:
+            self._discard(worker)
+        for one in ranks:
+            self.registry.add(one)
+            self.registry.set_state(one, WorkerState.READY)
+            log.info(
+                "worker %s is registered: %s, model %r",
+                *(one.url, one.runtime_type, one.model_id),
+            )
+        self._watch(ranks)
+
+    def _ranks(self, worker: Worker, spec: WorkerSpec) -> list[Worker]:
+        """The workers that an engine is: itself, or each of its ranks.
+
+        The first rank has the id that was promised.
+        """
+        count = ranks_by_label(worker.labels)
+        if not self.is_dp_aware or count == 1:
+            return [worker]
+        ranks = []
+        for rank in range(count):
+            worker_id = str(uuid.uuid4()) if rank else worker.id
+            url = rank_url(worker.url, rank)
+            one = self._candidate(worker_id, dataclasses.replace(spec, url=url))
+            one.take_over(worker)
+            one.order = worker.order
+            one.dp_size = count
+            ranks.append(one)
+        return ranks
+
+    def _rank_of(self, url: str) -> Worker | None:
+        """Any registered rank of the engine behind a URL."""
+        if not self.is_dp_aware:
+            return None
+        ranks = (one for one in self.registry.all() if one.dp_rank is not None)
+        return next((one for one in ranks if split_rank(one.url)[0] == url), None)
 
     def _no_longer_pending(self, worker: Worker) -> None:
         self._pending.pop(worker.id, None)
@@ -261,11 +304,14 @@ class Fleet:
         candidate.is_removed = True
         self._on_removed(candidate)
 
-    def _watch(self, worker: Worker) -> None:
-        self._watches[worker] = [
-            self._background.start(partial(watch, worker))
-            for watch in (self._health.watch, self._loads.watch)
-        ]
+    def _watch(self, ranks: list[Worker]) -> None:
+        for worker in ranks:
+            health = self._background.start(partial(self._health.watch, worker))
+            self._watches[worker] = [health]
+        loads = self._background.start(partial(self._loads.watch, *ranks))
+        if len(ranks) == 1:
+            self._watches[ranks[0]].append(loads)
+        # That of several ends by itself when the last one is gone.
 
     # -- changing and leaving --------------------------------------------------------
 

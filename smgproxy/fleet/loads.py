@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from urllib.parse import quote
 
-from smgproxy.fleet.load_report import Report, from_loads, from_metrics
+from smgproxy.fleet.load_report import Report, from_loads, from_metrics, of_rank
 from smgproxy.fleet.outside import Fetch, Sleep, ask
 from smgproxy.fleet.overload import OverloadLimits
 from smgproxy.fleet.registry import Registry
@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 SILENT_INTERVALS = 6
 # Long enough for an engine that is busy, short enough to be true (contract).
 POLL_TIMEOUT_SECS = 5.0
+# Twenty times a metrics page of vLLM; reading one of this size takes about 6 ms, and
+# the worst that can be made up of these bytes below 30.
+REPORT_LIMIT_BYTES = 2 * 1024 * 1024
 
 
 class LoadMonitor:
@@ -48,23 +51,37 @@ class LoadMonitor:
         self._limits = limits
         self._is_wanted = is_wanted
 
-    async def watch(self, worker: Worker) -> None:
-        """Poll a worker, now and every interval, until it leaves."""
+    async def watch(self, *ranks: Worker) -> None:
+        """Poll a worker, now and every interval, until it leaves.
+
+        The ranks of one engine are polled together, through any of them that is ready.
+        """
         source: Source | None = None
-        while worker.state is not WorkerState.DRAINING and not worker.is_removed:
+        while not all(map(_is_leaving, ranks)):
             pause = self._interval
-            if worker.is_ready and (worker.overload or self._is_wanted()):
+            worker = next((one for one in ranks if one.is_ready), None)
+            if worker is not None and not (worker.overload or self._is_wanted()):
+                # What nobody keeps up to date must not veto anybody.
+                self._note(ranks, None)
+            elif worker is not None:
                 worker.load_polls += 1
                 was_known = source is not None
                 source, report = await self._poll(worker, source)
-                # It may have left ready while it was asked.
-                self._note(worker, report if worker.is_ready else None)
+                self._note(ranks, report)
                 # A known source that fell silent is looked for anew next time.
                 if source is None and not was_known:
                     pause *= SILENT_INTERVALS
             await self._sleep(pause)
 
-    def _note(self, worker: Worker, report: Report | None) -> None:
+    def _note(self, ranks: tuple[Worker, ...], report: Report | None) -> None:
+        for worker in ranks:
+            # It may have left ready while it was asked.
+            share = report if worker.is_ready else None
+            if share is not None and worker.dp_rank is not None:
+                share = of_rank(share, worker.dp_rank)
+            self._judge(worker, share)
+
+    def _judge(self, worker: Worker, report: Report | None) -> None:
         worker.engine_load = report
         is_over = False
         # Older figures are better than none when loads are compared.
@@ -90,11 +107,16 @@ class LoadMonitor:
                 path(worker),
                 with_key=True,
                 timeout_secs=POLL_TIMEOUT_SECS,
+                limit_bytes=REPORT_LIMIT_BYTES,
             )
             report = read(told.body) if told.is_ok else None
             if report is not None:
                 return source, report
         return None, None
+
+
+def _is_leaving(worker: Worker) -> bool:
+    return worker.state is WorkerState.DRAINING or worker.is_removed
 
 
 def _own_loads(worker: Worker) -> str:

@@ -103,6 +103,7 @@ async def ask(
     *,
     with_key: bool,
     timeout_secs: float | None = None,
+    limit_bytes: int = PROBE_LIMIT_BYTES,
 ) -> Told:
     """GET a path; None: for as long as the worker's probes may take. Never raises."""
     try:
@@ -112,7 +113,7 @@ async def ask(
             path,
             headers=bearer(worker) if with_key else [],
             timeout_secs=timeout_secs or worker.health.timeout_secs,
-            limit_bytes=PROBE_LIMIT_BYTES,
+            limit_bytes=limit_bytes,
         )
     except UpstreamError as error:
         return Told(0, why=error.cause)

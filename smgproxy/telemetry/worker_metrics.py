@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from smgproxy.telemetry.breaker_metrics import GuardedLike, breaker_families
 from smgproxy.telemetry.families import Family, counter, gauge
 from smgproxy.telemetry.stats import MAX_MODELS
 
@@ -23,10 +24,9 @@ _ENGINE_GAUGES = (
 )
 
 
-class WorkerLike(Protocol):
+class WorkerLike(GuardedLike, Protocol):
     """A worker, as far as it is counted."""
 
-    url: str
     worker_type: str
     http2: bool
     load: int
@@ -104,6 +104,7 @@ class WorkerFamilies:
         yield from _counters(workers)
         yield from _totals(self._count(workers))
         yield from _engine(workers)
+        yield from breaker_families(workers)
 
     def _count(self, workers: Sequence[WorkerLike]) -> _Totals:
         registered = set(map(id, workers))

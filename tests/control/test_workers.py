@@ -7,6 +7,7 @@ import ujson
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.worker import WorkerState
 from tests.control.stage import NOBODY, A, B, Stage
+from tests.fakes.engine import sglang
 
 
 @pytest.fixture
@@ -262,6 +263,21 @@ def test_put_with_limits_out_of_range_fails_later_and_changes_nothing(
     assert (job["job_type"], job["status"]) == ("AddWorker", "failed")
     assert "Must be >= 1" in job["message"]
     assert (worker.priority, worker.overload) == (3, None)
+
+
+def test_ranks_are_shown_and_put_is_refused_where_engines_are_several_workers() -> None:
+    it = Stage(dp_aware=True)
+    for url in (A, f"{A}@0", f"{A}@1"):
+        it.engines.tables[url] = sglang(**{"/server_info": {"dp_size": 2}})
+    worker_id = it.json("POST", "/workers", {"url": A})["worker_id"]
+    shown = it.json("GET", "/workers")["workers"]
+    assert [(one["url"], one["dp_rank"], one["dp_size"]) for one in shown] == [
+        (f"{A}@0", 0, 2),
+        (f"{A}@1", 1, 2),
+    ]
+    status, code, why = refusal(it, "PUT", f"/workers/{worker_id}", {"url": A})
+    assert (status, code) == (400, "BAD_REQUEST")
+    assert "--dp-aware" in why
 
 
 def test_put_must_name_the_same_url(it: Stage) -> None:

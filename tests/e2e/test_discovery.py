@@ -1,11 +1,21 @@
-"""A gateway whose workers a file names."""
+"""A gateway whose workers a file names, or a Kubernetes cluster."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
-from tests.e2e.process import RunningGateway, eventually, simulated_workers
+import pytest
+
+from tests.e2e.process import (
+    HOST,
+    MODEL,
+    RunningGateway,
+    eventually,
+    simulated_workers,
+)
+from tests.fakes.kubernetes import KUBECONFIG, FakeKubernetes, pod
 
 
 def write(path: Path, *urls: str) -> None:
@@ -37,4 +47,33 @@ def test_workers_come_and_go_with_the_file(tmp_path: Path) -> None:
             eventually(lambda: "is invalid" in running.err)
             assert running.chat().status_code == 200
         assert running.stop() == 0
+    assert "Traceback" not in running.err
+
+
+def test_workers_come_and_go_with_the_pods(tmp_path: Path) -> None:
+    pytest.importorskip("kubernetes")
+    server = FakeKubernetes()
+    config = tmp_path / "config"
+    config.write_text(KUBECONFIG.format(url=server.url))
+    flags = (
+        *("--service-discovery", "--selector", "app=vllm", "tier=1"),
+        *("--model-id-from", "label:model", "--drain-settle-secs", "1"),
+    )
+    environ = {"KUBECONFIG": str(config), "NO_PROXY": "*"}
+    with simulated_workers() as engines, contextlib.closing(server):
+        port = engines.urls[0].rpartition(":")[2]
+        with RunningGateway(tmp_path, *flags, environ=environ) as running:
+            running.wait_until("/liveness")
+            labels = {"model": "renamed"}
+            ports = {"smg.ai/worker-ports": port}
+            server.apply(pod("a", HOST, labels=labels, annotations=ports))
+            eventually(lambda: running.get("/workers")["total"] == 1)
+            [worker] = running.get("/workers")["workers"]
+            assert worker["url"] == engines.urls[0]
+            assert worker["model_id"] == "renamed"
+            assert worker["models"][0]["aliases"] == [MODEL]
+            assert running.chat().status_code == 200
+            server.delete("a")
+            eventually(lambda: running.get("/workers")["total"] == 0)
+            assert running.stop() == 0
     assert "Traceback" not in running.err

@@ -23,7 +23,10 @@ class Stage:
     """A fleet whose workers drain for five seconds, and a reconciler of it."""
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, options: FleetOptions = FleetOptions()
+        self,
+        patch: pytest.MonkeyPatch,
+        options: FleetOptions = FleetOptions(),
+        **more: Any,
     ) -> None:
         self.clock = FakeClock()
         self.clock.stand_in(
@@ -44,6 +47,7 @@ class Stage:
             lambda worker: None,
             sleep=self.background.sleep,
             http_pool=HttpPoolSettings(),
+            **more,
         )
         self.passes: list[float] = []
         self.stats = DiscoveryStats("file", self.passes.append)

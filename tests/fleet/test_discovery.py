@@ -114,6 +114,20 @@ def test_a_full_job_queue_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None
     assert it.ready == [A, B, C]
 
 
+def test_a_pass_makes_so_many_changes_and_leaves_the_rest_to_the_next(
+    it: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("smgproxy.fleet.discovery.CHANGES_A_PASS", 2)
+    assert not it.run(want(A), want(B), want(C))
+    assert it.ready == [A, B]
+    assert it.run(want(A), want(B), want(C))
+    assert it.ready == [A, B, C]
+    it.run()
+    assert it.ready == [C]
+    it.run()
+    assert it.ready == []
+
+
 def test_passes_that_changed_something_are_timed(it: Stage) -> None:
     it.run(want(A))
     it.run(want(A))
@@ -125,3 +139,14 @@ def test_passes_that_changed_something_are_timed(it: Stage) -> None:
 def test_a_digest_does_not_depend_on_the_order_of_fields() -> None:
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
     assert digest_of({"a": 1}) != digest_of({"a": 2})
+
+
+def test_all_ranks_of_an_engine_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = Stage(monkeypatch, dp_aware=True)
+    for url in (A, f"{A}@0", f"{A}@1"):
+        it.engines.tables[url] = sglang(**{"/server_info": {"dp_size": 2}})
+    it.run(want(A))
+    assert it.ready == [f"{A}@0", f"{A}@1"]
+    it.run()
+    it.clock.advance(5)
+    assert it.urls == []

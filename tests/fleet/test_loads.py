@@ -162,6 +162,13 @@ def test_what_nobody_needs_is_not_asked_for_until_somebody_does() -> None:
     assert it.worker.load_polls == 2
 
 
+def test_a_report_that_nobody_renews_vetoes_nobody() -> None:
+    it = Stage({ENGINE: waiting(99)})
+    it.is_wanted = False
+    it.clock.advance(10)
+    assert (it.worker.engine_load, it.worker.is_overloaded) == (None, False)
+
+
 def test_a_worker_with_limits_of_its_own_is_always_asked() -> None:
     it = Stage({ENGINE: REPORT}, own_limits=DEFAULT_LIMITS)
     it.is_wanted = False

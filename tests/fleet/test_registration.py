@@ -129,6 +129,23 @@ def test_given_cards_and_labels_stand_over_what_the_worker_tells(
     assert it.worker.labels["served_model_name"] == "m1"
 
 
+def test_the_engines_name_of_a_renamed_model_is_an_alias_where_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for keeps, name, aliases in (
+        (True, "mine", ["m1"]),
+        (False, "mine", None),
+        (True, "m1", None),
+    ):
+        labels = {"served_model_name": name}
+        spec = WorkerSpec(URL, labels=labels, keeps_engine_name=keeps)
+        it = stage(monkeypatch, spec)
+        it.engines.tables[URL] = sglang()
+        it.begin()
+        [card] = it.worker.models
+        assert (card["id"], card.get("aliases")) == (name, aliases)
+
+
 def test_pauses_are_a_second_at_first_and_grow_to_the_interval() -> None:
     pauses = list(itertools.islice(startup_pauses(30), 17))
     assert pauses == [1] * 10 + [2, 4, 8, 16, 30, 30, 30]
