@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable
+from typing import Any
 from urllib.parse import parse_qsl
 
 from smgproxy.api import (
     chat,
     classify,
     completions,
+    decisions,
     embeddings,
     generate,
     messages,
     rerank,
     responses,
+    systemone,
 )
 from smgproxy.api.replies import Reply
 from smgproxy.api.schema import Schema
@@ -24,13 +27,17 @@ from smgproxy.core.message import RequestHead
 
 MAX_QUERY_FIELDS = 64
 
+# The worker's runtime, the body as it was read, its bytes.
+Translate = Callable[[str, Any, bytes], systemone.SystemOne | None]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
     """An inference route that is forwarded to a worker under the same path.
 
     ``name`` is the metrics label, ``schema`` reads the bodies; a route that may not
-    stream answers whole even to ``"stream": true``.
+    stream answers whole even to ``"stream": true``. ``translate`` makes what a worker
+    is asked instead of a body, if its engine has an API of its own for it.
     """
 
     path: str
@@ -38,6 +45,7 @@ class Endpoint:
     schema: Schema
     is_anthropic: bool = False
     may_stream: bool = True
+    translate: Translate | None = None
 
 
 INFERENCE = (
@@ -50,6 +58,13 @@ INFERENCE = (
     Endpoint("/v1/classify", "classify", classify.SCHEMA, may_stream=False),
     Endpoint("/v1/rerank", "rerank", rerank.SCHEMA, may_stream=False),
     Endpoint("/rerank", "rerank", rerank.SCHEMA, may_stream=False),
+    Endpoint(
+        "/v1/decisions",
+        "decisions",
+        decisions.SCHEMA,
+        may_stream=False,
+        translate=systemone.translate,
+    ),
 )
 
 # Request ids made by the gateway begin with the route's prefix, whatever the method

@@ -10,6 +10,7 @@ import msgspec
 from smgproxy.api.chat import ChatRequest
 from smgproxy.api.completions import CompletionRequest
 from smgproxy.api.conversation import Assistant
+from smgproxy.api.decisions import DecisionsRequest
 from smgproxy.api.fields import Body
 from smgproxy.api.generate import GenerateRequest
 from smgproxy.api.messages import MessagesRequest
@@ -45,6 +46,8 @@ def routing_text(request: Body | None) -> str:
         return prompt if type(prompt) is str else " ".join(prompt)
     if isinstance(request, GenerateRequest):
         return request.text or ""
+    if isinstance(request, DecisionsRequest):
+        return " ".join(request.texts())
     return ""
 
 

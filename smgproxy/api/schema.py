@@ -177,7 +177,8 @@ def _length_rule(found: re.Match[str]) -> str:
     size = found["size"]
     if found["op"] == ">=":
         return "must not be empty"
-    return f"must have at most {size} entries"
+    what = "characters" if found["kind"] == "str" else "entries"
+    return f"must have at most {size} {what}"
 
 
 def _short(text: str) -> str:

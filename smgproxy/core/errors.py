@@ -144,6 +144,13 @@ class TenantRateLimited(GatewayError):
         super().__init__("Tenant rate limit exceeded for this request", wait)
 
 
+class UnsupportedDecisions(GatewayError):
+    """A worker of SGLang was chosen, and its Decisions cannot do what is asked."""
+
+    status = 400
+    code = "unsupported_decisions_request"
+
+
 # -- nobody to serve it -------------------------------------------------------------
 
 
@@ -353,3 +360,13 @@ class UpstreamTimeout(UpstreamError):
 
 class UploadTimeout(UpstreamTimeout):
     """It ran out while the worker waited for its client: not the worker's fault."""
+
+
+class InvalidDecisionsResponse(UpstreamError):
+    """SGLang reported success with what is no valid answer to the questions."""
+
+    status = 502
+    code = "invalid_decisions_response"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The worker's Decisions are not valid: {why[:300]}")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from smgproxy.api.endpoints import Endpoint
+from smgproxy.api.replies import JSON
+from smgproxy.api.systemone import SystemOne
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import (
     GatewayError,
+    InvalidDecisionsResponse,
     ModelNotFound,
     NoAvailableWorkers,
     ReplyBroken,
@@ -98,6 +101,25 @@ class Answers:
         response.write(body, True)
         if exchange.reservation is not None:
             settle(exchange.reservation, reply.status, body)
+
+    async def translate(
+        self, worker: Worker, leg: Leg, reply: ResponseHead, told: SystemOne
+    ) -> tuple[ResponseHead, bytes]:
+        """A reply in the client's words, whole; of its headers nothing is left.
+
+        Raises UpstreamError, before the reply counts for anything: success that
+        cannot be understood is a failure.
+        """
+        body = leg.take_all()
+        if body is None:
+            body = await self.collect_reply(worker, leg)
+        try:
+            body = told.answer(reply.status, body)
+        except InvalidDecisionsResponse as error:
+            error.headers = _routed(worker)
+            self._stats.count_upstream(error.status, str(error.code))
+            raise
+        return ResponseHead(reply.status, [(b"content-type", JSON)], None), body
 
     async def collect_reply(self, worker: Worker, leg: Leg) -> bytes:
         """Wait for the rest of a reply. Raises UpstreamError."""

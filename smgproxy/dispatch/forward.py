@@ -8,6 +8,7 @@ import random
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.bodies import BodyReader, Call
 from smgproxy.api.endpoints import Endpoint
+from smgproxy.api.systemone import SystemOne
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import BodyTooLarge, GatewayError, UpstreamError
 from smgproxy.core.exchange import Exchange, Phase
@@ -98,15 +99,19 @@ class Forwarder:
         while True:
             worker: Worker | None = None
             leg: Leg | None = None
+            whole: bytes | None = None
             try:
                 worker = exchange.worker = router.pick(routed)
+                told = _translated(endpoint, call, worker)
                 attempts.begin()
                 leg, reply = await self._upstream.call(
                     worker,
-                    self._request(exchange, endpoint, call, worker),
+                    self._request(exchange, endpoint, call, worker, told),
                     worker.http_pool.timeout_secs,
                     is_one_shot=self._releases(call),
                 )
+                if told is not None:
+                    reply, whole = await answers.translate(worker, leg, reply, told)
                 answers.note_answer(worker, reply.status, attempts)
                 if reply.status < 400 or not attempts.retries_answer(
                     worker, reply.status, self._has_other, routed
@@ -116,7 +121,8 @@ class Forwarder:
                             exchange, endpoint, worker, leg, reply, call.is_resliced
                         )
                     else:
-                        whole = leg.take_all()
+                        if whole is None:
+                            whole = leg.take_all()
                         if whole is None:
                             whole = await answers.collect_reply(worker, leg)
                         answers.answer_whole(exchange, worker, reply, whole)
@@ -169,14 +175,22 @@ class Forwarder:
         return model
 
     def _request(
-        self, exchange: Exchange, endpoint: Endpoint, call: Call, worker: Worker
+        self,
+        exchange: Exchange,
+        endpoint: Endpoint,
+        call: Call,
+        worker: Worker,
+        told: SystemOne | None,
     ) -> WorkerRequest:
         model = call.model or "unknown"
         worker.requests[model] = worker.requests.get(model, 0) + 1
+        path, body = endpoint.path.encode(), call.body
+        if told is not None:
+            path, body = told.path, told.body
         headers = headers_to_worker(
-            exchange.head, exchange.id, worker, len(call.body), exchange.has_gateway_key
+            exchange.head, exchange.id, worker, len(body), exchange.has_gateway_key
         )
-        return WorkerRequest(b"POST", endpoint.path.encode(), headers, call.body)
+        return WorkerRequest(b"POST", path, headers, body)
 
     def _releases(self, call: Call) -> bool:
         """Whether the body is let go with its send: a large one without retries."""
@@ -187,3 +201,10 @@ class Forwarder:
         call.request = None  # parts of it are views of the body
         self._stats.released_early_bytes += size
         return True
+
+
+def _translated(endpoint: Endpoint, call: Call, worker: Worker) -> SystemOne | None:
+    """What the worker is asked in place of the call's body, if its engine needs it."""
+    if endpoint.translate is None:
+        return None
+    return endpoint.translate(worker.runtime_type, call.request, call.body)

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from smgproxy.simulated import bodies, replies, scoring
 from smgproxy.simulated.status import JSON, PROMETHEUS, Status
+from smgproxy.simulated.systemone import systemone
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ ROUTES: dict[bytes, Route] = {
     b"/rerank": _RERANK,
     b"/v1/classify": _CLASSIFY,
     b"/classify": _CLASSIFY,
+    b"/v1/systemone": Scoring(systemone),
     b"/flush_cache": Flushing(),
     b"/v1/models": Telling(Status.models),
     b"/health": _HEALTH,

@@ -139,7 +139,7 @@ def test_only_messages_speaks_the_anthropic_dialect() -> None:
 
 def test_embeddings_and_their_like_never_stream() -> None:
     silent = {endpoint.name for endpoint in INFERENCE if not endpoint.may_stream}
-    assert silent == {"embeddings", "classify", "rerank"}
+    assert silent == {"embeddings", "classify", "rerank", "decisions"}
 
 
 def test_request_ids_begin_as_their_route_says() -> None:

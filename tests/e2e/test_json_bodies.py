@@ -115,6 +115,7 @@ def test_a_bad_body_is_a_parse_error_and_the_connection_lives_on(name: str) -> N
 JSON_PATHS = (
     *("/v1/chat/completions", "/v1/completions", "/generate", "/v1/embeddings"),
     *("/v1/rerank", "/rerank", "/v1/classify", "/v1/responses"),
+    "/v1/decisions",
 )
 
 

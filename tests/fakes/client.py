@@ -24,6 +24,7 @@ BODIES = {
     "/v1/rerank": b'{"model":"m","query":"hi","documents":["a"]}',
     "/rerank": b'{"model":"m","query":"hi","documents":["a"]}',
     "/generate": b'{"model":"m","text":"hi"}',
+    "/v1/decisions": b'{"model":"m","input":"hi","questions":[]}',
 }
 
 

@@ -7,10 +7,6 @@ its entry, and a vector that holds without it must not stand here.
 from __future__ import annotations
 
 WAITING_FOR: dict[str, tuple[str, ...]] = {
-    "decisions": (
-        *("dec-vllm", "dec-sglang-path", "dec-sglang-unknown-field"),
-        *("dec-question-type", "dec-unserved"),
-    ),
     "stored responses": ("resp-get-unknown",),
 }
 
