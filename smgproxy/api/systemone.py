@@ -53,15 +53,17 @@ _KNOWN[DecisionsRequest] = frozenset(
 def translate(runtime: str, request: DecisionsRequest, body: bytes) -> SystemOne | None:
     """What a worker is asked instead of ``body``; None when it takes that itself.
 
-    ``body`` is what ``request`` was read from. Raises UnsupportedDecisions.
+    ``body`` is what ``request`` was read from, aliases resolved. Raises UnsupportedDecisions.
     """
     if runtime != "sglang":
         return None
     _refuse_unsupported(request)
     _refuse_unknown(msgspec.json.decode(body), request, "")
     asked = {f"q{n}": _asked(one) for n, one in enumerate(request.questions)}
-    state = bytes(raw_of(outline_of(body), "input"))
-    pieces = (_encode(request.model), state, _encode(asked))
+    outline = outline_of(body)
+    # The canonical name stands in the body alone.
+    model, state = bytes(raw_of(outline, "model")), bytes(raw_of(outline, "input"))
+    pieces = (model, state, _encode(asked))
     return SystemOne(b'{"model":%b,"state":%b,"questions":%b}' % pieces, request)
 
 

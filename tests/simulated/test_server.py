@@ -29,6 +29,7 @@ POST_PATHS = [
     "/v1/embeddings",
     "/v1/rerank",
     "/v1/classify",
+    "/v1/systemone",
     "/generate",
     "/flush_cache",
 ]
