@@ -53,7 +53,8 @@ _KNOWN[DecisionsRequest] = frozenset(
 def translate(runtime: str, request: DecisionsRequest, body: bytes) -> SystemOne | None:
     """What a worker is asked instead of ``body``; None when it takes that itself.
 
-    ``body`` is what ``request`` was read from, aliases resolved. Raises UnsupportedDecisions.
+    ``body`` is what ``request`` was read from, aliases resolved. Raises
+    UnsupportedDecisions.
     """
     if runtime != "sglang":
         return None
