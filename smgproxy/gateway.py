@@ -21,7 +21,7 @@ from smgproxy.admission.classes import CLASS_NAMES
 from smgproxy.admission.tenants import Callers
 from smgproxy.api.bodies import BodyReader
 from smgproxy.api.cors import Cors
-from smgproxy.api.endpoints import INFERENCE, Routes
+from smgproxy.api.endpoints import FORMS, INFERENCE, Routes
 from smgproxy.banner import Facts, banner
 from smgproxy.control.metrics import metrics_routes
 from smgproxy.control.routes import add_control_routes, probe_routes
@@ -316,7 +316,7 @@ class Gateway:
 
     def _routes(self) -> Routes:
         routes = Routes()
-        for endpoint in INFERENCE:
+        for endpoint in (*INFERENCE, *FORMS):
             routes.add("POST", endpoint.path, endpoint, Access.SERVING)
         add_control_routes(routes, self.fleet, self.upstream.fetch, self._is_draining)
         return routes

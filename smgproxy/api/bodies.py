@@ -74,6 +74,10 @@ class BodyReader:
     def __init__(self, aliases: dict[str, str]) -> None:
         self._aliases = aliases
 
+    def canonical(self, model: str) -> str:
+        """What a model's name stands for."""
+        return self._aliases.get(model, model)
+
     def read(self, head: RequestHead, endpoint: Endpoint, body: bytes) -> Call:
         """Hold a body to the contract. Raises BadBody and InvalidField."""
         content_type = head.first.get(b"content-type")
@@ -89,7 +93,7 @@ class BodyReader:
             hold_to_profile(request, outline, profile, edits)
         model = request.model
         if model in self._aliases:
-            model = self._aliases[model]
+            model = self.canonical(model)
             edits["model"] = msgspec.json.encode(model)
         if edits:
             body = rebuilt(outline, edits)

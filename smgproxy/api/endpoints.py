@@ -48,6 +48,17 @@ class Endpoint:
     translate: Translate | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class FormEndpoint:
+    """An inference route whose body is a form with a file in it."""
+
+    path: str
+    name: str
+    is_anthropic: bool = False
+
+
+AnyEndpoint = Endpoint | FormEndpoint
+
 INFERENCE = (
     Endpoint("/v1/chat/completions", "chat", chat.SCHEMA),
     Endpoint("/v1/completions", "completions", completions.SCHEMA),
@@ -66,6 +77,8 @@ INFERENCE = (
         translate=systemone.translate,
     ),
 )
+
+FORMS = (FormEndpoint("/v1/audio/transcriptions", "audio_transcriptions"),)
 
 # Request ids made by the gateway begin with the route's prefix, whatever the method
 # and the status; every other path has "req-".
@@ -102,7 +115,7 @@ class ControlRequest:
 
 
 ControlHandler = Callable[[ControlRequest], Awaitable[Reply]]
-Action = Endpoint | ControlHandler
+Action = AnyEndpoint | ControlHandler
 _NO_PARAMS: dict[str, str] = {}
 
 

@@ -55,6 +55,17 @@ class InvalidField(GatewayError):
     shape = Shape.INVALID_REQUEST
 
 
+class BadForm(GatewayError):
+    """A form that cannot be read, or a field of it that is missing or wrong.
+
+    Plain text, no code (seed: Audio Transcriptions).
+    """
+
+    status = 400
+    code = ""
+    shape = Shape.TEXT
+
+
 class Unauthorized(GatewayError):
     """No key, or not one that opens this route: nothing but the challenge.
 

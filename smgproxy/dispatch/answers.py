@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from smgproxy.api.endpoints import Endpoint
+from smgproxy.api.endpoints import AnyEndpoint
 from smgproxy.api.replies import JSON
 from smgproxy.api.systemone import SystemOne
 from smgproxy.core.clock import monotonic
@@ -75,7 +75,7 @@ class Answers:
             worker.breaker.note_failure(monotonic())
 
     def note_end(
-        self, status: int, model: str, endpoint: Endpoint, secs: float
+        self, status: int, model: str, endpoint: AnyEndpoint, secs: float
     ) -> None:
         """A worker's answer was relayed to its end."""
         if status < 400:
@@ -83,7 +83,9 @@ class Answers:
         else:
             self._stats.count_error(model, endpoint.name, _answer_type(status))
 
-    def note_error(self, error: GatewayError, model: str, endpoint: Endpoint) -> None:
+    def note_error(
+        self, error: GatewayError, model: str, endpoint: AnyEndpoint
+    ) -> None:
         """The request failed."""
         self._stats.count_error(model, endpoint.name, _error_type(error))
 
@@ -139,7 +141,7 @@ class Answers:
     async def relay(
         self,
         exchange: Exchange,
-        endpoint: Endpoint,
+        endpoint: AnyEndpoint,
         worker: Worker,
         leg: Leg,
         reply: ResponseHead,
@@ -186,7 +188,7 @@ class Answers:
     def _end_broken(
         self,
         exchange: Exchange,
-        endpoint: Endpoint,
+        endpoint: AnyEndpoint,
         leg: Leg,
         error: UpstreamError,
         is_events: bool,

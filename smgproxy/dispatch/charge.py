@@ -27,6 +27,13 @@ def reserve(budgets: Budgets, exchange: Exchange, call: Call) -> None:
     )
 
 
+def reserve_text(budgets: Budgets, exchange: Exchange, model: str, text: str) -> None:
+    """The same for a prompt beside which there is no text. Raises TenantRateLimited."""
+    hinted = hinted_tokens(exchange.head.first.get(_HINT))
+    tokens = estimate_tokens(len(text.encode()), hinted)
+    exchange.reservation = budgets.reserve(exchange.tenant, model, tokens, monotonic())
+
+
 def reserve_unread(budgets: Budgets, exchange: Exchange) -> None:
     """The same for a body that streams: by its length. Raises TenantRateLimited."""
     head = exchange.head

@@ -7,7 +7,7 @@ import random
 
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.bodies import BodyReader, Call
-from smgproxy.api.endpoints import Endpoint
+from smgproxy.api.endpoints import AnyEndpoint, Endpoint, FormEndpoint
 from smgproxy.api.systemone import SystemOne
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import BodyTooLarge, GatewayError, UpstreamError
@@ -20,6 +20,7 @@ from smgproxy.dispatch.charge import reserve
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.dispatch.retry import Attempts, RetryOptions
+from smgproxy.dispatch.transcribe import Transcriptions
 from smgproxy.dispatch.upload import Uploads
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
@@ -39,7 +40,7 @@ class Forwarder:
 
     __slots__ = (
         *("_reader", "_router", "_upstream", "_options", "_retries", "_stats"),
-        *("_budgets", "_uploads", "answers"),
+        *("_budgets", "_uploads", "_transcriptions", "answers"),
     )
 
     def __init__(
@@ -69,12 +70,20 @@ class Forwarder:
             max_buffered_bytes=options.max_buffered_request_bytes,
         )
         self._uploads = Uploads(router, upstream, rules, stats, budgets, self.answers)
+        self._transcriptions = Transcriptions(
+            *(reader, router, upstream, stats, budgets, self.answers),
+            options.max_payload_size,
+            loop,
+        )
 
-    async def forward(self, exchange: Exchange, endpoint: Endpoint) -> None:
+    async def forward(self, exchange: Exchange, endpoint: AnyEndpoint) -> None:
         """Read the body, pick a worker, relay its answer. Raises GatewayError.
 
         One coroutine for the whole usual story: each more of them costs every request.
         """
+        if isinstance(endpoint, FormEndpoint):
+            await self._transcriptions.forward(exchange, endpoint)
+            return
         if endpoint.name in STREAMABLE:
             upload = self._uploads.pick(exchange.head)
             if upload is not None:

@@ -21,6 +21,7 @@ def headers_to_worker(
     worker: Worker,
     body_bytes: int | None,
     has_gateway_key: bool = False,
+    content_type: bytes = b"application/json",
 ) -> Headers:
     """The allow-listed headers, in the client's order, the first value of each.
 
@@ -30,7 +31,7 @@ def headers_to_worker(
     gateway, which says nothing to a worker with a key of its own (ruling 23). No
     ``body_bytes``, no length: the body is streamed.
     """
-    headers: Headers = [(b"content-type", b"application/json")]
+    headers: Headers = [(b"content-type", content_type)]
     if body_bytes is not None:
         headers.append((b"content-length", b"%d" % body_bytes))
     first = head.first

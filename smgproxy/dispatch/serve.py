@@ -12,7 +12,14 @@ from collections.abc import Callable
 
 from smgproxy.admission.tenants import Callers
 from smgproxy.api.cors import Cors
-from smgproxy.api.endpoints import ControlRequest, Endpoint, Route, Routes, action_of
+from smgproxy.api.endpoints import (
+    ControlRequest,
+    Endpoint,
+    FormEndpoint,
+    Route,
+    Routes,
+    action_of,
+)
 from smgproxy.api.replies import Reply, error_reply
 from smgproxy.core.errors import (
     BodyTooLarge,
@@ -100,7 +107,7 @@ class Dispatcher:
             action = action_of(route, head)
             if self._callers is not None:
                 self._identify(self._callers, exchange, route)
-            if isinstance(action, Endpoint):
+            if isinstance(action, (Endpoint, FormEndpoint)):
                 gate = self.gate
                 if gate is not None and (turn := gate.enter(exchange)) is not None:
                     gate.take_turn(exchange, await turn)
@@ -204,7 +211,7 @@ class SideDispatcher:
         try:
             route, params = self._routes.match(exchange.head.path)
             action = action_of(route, exchange.head)
-            assert not isinstance(action, Endpoint)
+            assert not isinstance(action, (Endpoint, FormEndpoint))
             reply = await action(ControlRequest(exchange.head, params, b"", b""))
         except GatewayError as error:
             reply = Reply(error.status, b"")

@@ -117,12 +117,16 @@ class WorkerConnection(asyncio.Protocol):
     def upload(
         self, request: WorkerRequest, authority: bytes, deadline: float
     ) -> Http1Leg:
-        """Begin a request whose body follows through the leg's ``request`` sink."""
+        """Begin a request whose body follows through the leg's ``request`` sink.
+
+        In the chunked coding, unless the request has a Content-Length to keep to.
+        """
         leg = self._begin(deadline)
         assert self._transport is not None
         self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
-        head = encode_request(request, authority, is_chunked=True)
-        leg.request = self._upload = Http1Upload(self, head)
+        is_sized = any(name == b"content-length" for name, _ in request.headers)
+        head = encode_request(request, authority, is_chunked=not is_sized)
+        leg.request = self._upload = Http1Upload(self, head, not is_sized)
         return leg
 
     def pause(self) -> None:

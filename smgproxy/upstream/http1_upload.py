@@ -12,16 +12,19 @@ if TYPE_CHECKING:
 
 
 class Http1Upload(Sink):
-    """A body in the chunked coding: each piece that comes is one chunk, one write.
+    """A body in the chunked coding, or of a set length: each piece is one write.
 
     Begins with the request's head, which waits for the first piece or for ``flush``.
     Once its connection has let go of it, what is written goes nowhere.
     """
 
-    __slots__ = ("_connection", "_pending")
+    __slots__ = ("_connection", "_pending", "_is_chunked")
 
-    def __init__(self, connection: WorkerConnection, head: bytes) -> None:
+    def __init__(
+        self, connection: WorkerConnection, head: bytes, is_chunked: bool = True
+    ) -> None:
         super().__init__()
+        self._is_chunked = is_chunked
         self._connection: WorkerConnection | None = connection
         self._pending = head
 
@@ -39,7 +42,9 @@ class Http1Upload(Sink):
         if connection is None or not (data or end):
             return
         head, self._pending = self._pending, b""
-        if not data:
+        if not self._is_chunked:
+            connection.transmit(head, data)
+        elif not data:
             connection.transmit(head + b"0\r\n\r\n")
         else:
             tail = b"\r\n0\r\n\r\n" if end else b"\r\n"
