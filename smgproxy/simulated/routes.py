@@ -11,6 +11,7 @@ from typing import ClassVar
 from smgproxy.simulated import bodies, replies, scoring
 from smgproxy.simulated.status import JSON, PROMETHEUS, Status
 from smgproxy.simulated.systemone import systemone
+from smgproxy.simulated.transcription import transcription
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ ROUTES: dict[bytes, Route] = {
     b"/v1/classify": _CLASSIFY,
     b"/classify": _CLASSIFY,
     b"/v1/systemone": Scoring(systemone),
+    b"/v1/audio/transcriptions": Scoring(transcription),
     b"/flush_cache": Flushing(),
     b"/v1/models": Telling(Status.models),
     b"/health": _HEALTH,
