@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from smgproxy import __version__
-from smgproxy.api.endpoints import INFERENCE, Endpoint
+from smgproxy.api import transcription
+from smgproxy.api.endpoints import FORMS, INFERENCE, Endpoint
 from smgproxy.api.replies import reason_phrase
 
 _REF = "#/components/schemas/{name}"
@@ -75,6 +76,7 @@ def document() -> dict[str, Any]:
         "info": {"title": "smgproxy", "version": __version__},
         "paths": {
             **{one.path: {"post": _operation(one, ref_of)} for one in INFERENCE},
+            **{one.path: {"post": _form(ref_of)} for one in FORMS},
             "/v1/models": {"get": _simple("The models that are served", (200, 503))},
             "/health": {"get": _simple("Whether the gateway lives", (200,))},
             "/liveness": {"get": _simple("Whether the gateway lives", (200,))},
@@ -108,6 +110,35 @@ def _operation(endpoint: Endpoint, ref_of: dict[Any, Any]) -> dict[str, Any]:
         "requestBody": {
             "required": True,
             "content": {"application/json": {"schema": ref_of[endpoint.schema.kind]}},
+        },
+        "responses": responses,
+    }
+
+
+def _form(ref_of: dict[Any, Any]) -> dict[str, Any]:
+    """The form of a transcription; its faults are told in plain text."""
+    text: dict[str, Any] = {"type": "string"}
+    fields = {
+        "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+        **{name.decode(): text for name in transcription.FIELDS},
+        "temperature": {"type": "number", "minimum": 0, "maximum": 1},
+        transcription.GRANULARITIES.decode(): {"type": "array", "items": text},
+        transcription.STREAM.decode(): {"type": "boolean"},
+    }
+    schema = {"type": "object", "properties": fields, "required": ["file", "model"]}
+    fault = {"text/plain": {"schema": text}}
+    responses: dict[str, Any] = {
+        "200": {"description": "The worker's answer, relayed"},
+        "400": {"description": reason_phrase(400), "content": fault},
+    }
+    for status in _ENVELOPES:
+        responses[str(status)] = _error(status, ref_of[Envelope])
+    responses["default"] = {"description": "The worker's answer, relayed"}
+    return {
+        "summary": "An audio file to transcribe.",
+        "requestBody": {
+            "required": True,
+            "content": {"multipart/form-data": {"schema": schema}},
         },
         "responses": responses,
     }

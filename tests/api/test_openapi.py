@@ -32,6 +32,15 @@ def test_every_inference_route_is_described() -> None:
     assert {endpoint.path for endpoint in INFERENCE} <= set(DOCUMENT["paths"])
 
 
+def test_a_transcription_is_described_as_a_form() -> None:
+    operation = DOCUMENT["paths"]["/v1/audio/transcriptions"]["post"]
+    [(kind, content)] = operation["requestBody"]["content"].items()
+    assert kind == "multipart/form-data"
+    assert content["schema"]["required"] == ["file", "model"]
+    assert "timestamp_granularities[]" in content["schema"]["properties"]
+    assert list(operation["responses"]["400"]["content"]) == ["text/plain"]
+
+
 def test_ranges_are_those_that_are_checked() -> None:
     fields = SCHEMAS["ChatRequest"]["properties"]
     assert fields["temperature"]["anyOf"][0] == {

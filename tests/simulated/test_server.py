@@ -30,6 +30,7 @@ POST_PATHS = [
     "/v1/rerank",
     "/v1/classify",
     "/v1/systemone",
+    "/v1/audio/transcriptions",
     "/generate",
     "/flush_cache",
 ]

@@ -66,6 +66,18 @@ def test_a_body_that_is_here_leaves_with_its_head_in_one_write(upload: Upload) -
     assert upload.transport.syscalls == [HEAD + b'7\r\n{"a":1}\r\n' + LAST]
 
 
+def test_a_body_of_a_set_length_is_not_chunked(line: Line) -> None:
+    request = WorkerRequest(b"POST", b"/v1/x", [(b"content-length", b"5")])
+    leg = line.connection.upload(request, b"w", DEADLINE)
+    source = ScriptedSource()
+    assert leg.request is not None
+    source.join(leg.request)
+    source.deliver(b"123")
+    source.deliver(b"45", True)
+    head = b"POST /v1/x HTTP/1.1\r\ncontent-length: 5\r\naccept: */*\r\nhost: w\r\n\r\n"
+    assert line.transport.syscalls == [head + b"123", b"45"]
+
+
 def test_the_head_does_not_wait_for_the_body(upload: Upload) -> None:
     upload.join()
     assert upload.transport.syscalls == [HEAD]
