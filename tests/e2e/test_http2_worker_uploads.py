@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.e2e.multiplexed import CANCEL, Scene, play_http2, still
+from tests.e2e.multiplexed import CANCEL, MODEL, Scene, play_http2, still
 from tests.e2e.stage import Stage, eventually
+from tests.e2e.test_audio import ask as transcription
 from tests.fakes.http2_worker import H2Worker, Stream
 from tests.fakes.worker import Received
 
@@ -42,6 +43,26 @@ def test_an_upload_streams_and_has_no_length() -> None:
         assert worker.received[0].get("content-length") is None
         await client.send(b"x" * 999_990)
         assert (await client.answer()).body == b"1000000"
+        client.close()
+
+    play_upload(scene, script)
+
+
+def test_a_spooled_form_goes_with_its_length() -> None:
+    sound = bytes(range(256)) * 16384
+
+    async def script(stream: Stream, request: Received) -> None:
+        await stream.peer.until(lambda: stream.is_ended)
+        assert request.get("content-length") == str(len(request.body))
+        assert sound in request.body
+        await stream.answer(b'{"text":"hi"}')
+
+    async def scene(stage: Stage, worker: H2Worker) -> None:
+        client = await stage.client()
+        answer = await client.ask(
+            transcription(("file", sound), ("model", MODEL.encode()))
+        )
+        assert (answer.status, answer.body) == (200, b'{"text":"hi"}')
         client.close()
 
     play_upload(scene, script)
