@@ -89,8 +89,11 @@ class Transcriptions:
             raise BadForm(str(error)) from None
         waiter: asyncio.Future[None] = self._loop.create_future()
         sink = FormSink(FormReader(boundary, form), self._limit, waiter)
-        exchange.request.join(sink)
-        await waiter
+        try:
+            exchange.request.join(sink)
+            await waiter
+        finally:
+            sink.stop()
         form.check()
         return form
 
@@ -185,7 +188,7 @@ class FormSink(Sink):
         self, reader: FormReader, limit_bytes: int, waiter: asyncio.Future[None]
     ) -> None:
         super().__init__()
-        self._reader = reader
+        self._reader: FormReader | None = reader
         self._limit = limit_bytes
         self._size = 0
         self._waiter = waiter
@@ -193,6 +196,8 @@ class FormSink(Sink):
     def write(self, data: bytes, end: bool = False) -> None:
         """Read on, or give up at the limit or the first fault."""
         self._size += len(data)
+        if self._reader is None:
+            return
         try:
             if self._size > self._limit:
                 raise BodyTooLarge()
@@ -213,6 +218,10 @@ class FormSink(Sink):
         """The body will not come: tell the one who waits."""
         if not self._waiter.done():
             self._waiter.set_exception(error)
+
+    def stop(self) -> None:
+        """Nobody waits any more: an answer may be on its way while the body comes."""
+        self._reader = None
 
     def _give_up(self, error: Exception) -> None:
         if self.source is not None:

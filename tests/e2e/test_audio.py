@@ -8,6 +8,7 @@ import re
 import pytest
 
 from smgproxy.admission.keys import Keys, Secret
+from smgproxy.core.exchange import Verdict
 from smgproxy.dispatch.spool import MEMORY_BYTES, Spool
 from smgproxy.fleet.worker import WorkerState
 from tests.e2e.asking import error_of
@@ -157,6 +158,23 @@ def test_nothing_goes_on_before_the_form_is_complete() -> None:
         assert stage.worker.accepted == 0
         await client.send(body[-1:])
         assert (await client.answer()).status == 200
+        client.close()
+
+    play(scene, transcribe)
+
+
+def test_the_rest_of_a_form_may_come_behind_its_cancellation() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        body = form(("file", b"x" * 200_000), MODEL)
+        await client.send(request(body[:100_000], size=len(body)))
+        await eventually(lambda: stage.gateway.dispatcher.running)
+        stage.gateway.dispatcher.cancel_all(Verdict.DRAINED)
+        await client.send(body[100_000:])
+        answer = await client.answer()
+        assert answer.status == 503
+        assert answer.get("x-smg-error-code") == "gateway_shutting_down"
+        assert stage.worker.accepted == 0
         client.close()
 
     play(scene, transcribe)
