@@ -31,6 +31,7 @@ from smgproxy.dispatch.account import Account
 from smgproxy.dispatch.admit import open_gate
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
+from smgproxy.dispatch.realtime_routes import RealtimeRoutes
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
 from smgproxy.downstream.listener import Listener
 from smgproxy.drain import Drain, DrainTimes
@@ -38,6 +39,7 @@ from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
 from smgproxy.places import StartError, address_of, bound, log_outputs, sockets
 from smgproxy.probes import ProbeThread
+from smgproxy.routing.labelled import REALTIME, LabelledRouter
 from smgproxy.routing.router import Router
 from smgproxy.settings import Settings
 from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
@@ -57,6 +59,7 @@ from smgproxy.telemetry.stats import (
 from smgproxy.tls.certificates import TlsFileError
 from smgproxy.tls.live import LiveCredentials
 from smgproxy.upstream.pool import Upstream
+from smgproxy.upstream.websocket import WorkerSockets
 
 _log = logging.getLogger("smgproxy.gateway")
 KEEPALIVE_SWEEP_SECS = 0.25
@@ -142,6 +145,17 @@ class Gateway:
             loop,
             self.budgets,
         )
+        self.realtime = RealtimeRoutes(
+            LabelledRouter(self.registry),
+            self.upstream,
+            WorkerSockets(loop, self._tls.worker),
+            settings.realtime,
+            self._forwarder,
+            self.router_stats,
+            settings.dispatch.max_payload_size,
+            loop,
+            self.budgets,
+        )
         self.dispatcher = Dispatcher(
             self._routes(),
             self._forwarder,
@@ -194,7 +208,8 @@ class Gateway:
         )
         keys = settings.keys
         shown = None if keys is None or not keys.for_workers else keys.for_workers.text
-        self.fleet.start(urls, shown)
+        labels = {url: {REALTIME: "true"} for url in simulated}
+        self.fleet.start(urls, shown, labels)
         self._start_sweepers()
         self._start_probes()
         scheme = "https" if settings.tls.serves_https else "http"
@@ -252,6 +267,7 @@ class Gateway:
                 has_probe_port=server.health_check_port is not None,
             ),
         )
+        self.realtime.refuse()
         self._notifier.stopping()
         self._notifier.status("draining")
         self._spawn(self._stop(self._drain, 130 if number == signal.SIGINT else 0))
@@ -273,6 +289,7 @@ class Gateway:
         self.listener.close()
         self._metrics.close()
         self.upstream.close()
+        self.realtime.close()
         if self._probes is not None:
             self._probes.stop()
         if self._simulated is not None:
@@ -293,6 +310,7 @@ class Gateway:
         routes = Routes()
         for endpoint in INFERENCE:
             routes.add("POST", endpoint.path, endpoint, Access.SERVING)
+        self.realtime.add_to(routes)
         add_control_routes(routes, self.fleet, self.upstream.fetch, self._is_draining)
         return routes
 
@@ -329,6 +347,7 @@ class Gateway:
         keepalives = self._forwarder.keepalives
         self._sweepers = [
             Sweeper(later, KEEPALIVE_SWEEP_SECS, keepalives.sweep),
+            Sweeper(later, KEEPALIVE_SWEEP_SECS, self.realtime.sweep),
             Sweeper(later, LOG_FLUSH_SECS, lambda now: self.request_log.flush()),
             Sweeper(later, LOOP_TICK_SECS, self.loop_stats.tick),
         ]

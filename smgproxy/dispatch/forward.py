@@ -6,7 +6,7 @@ import asyncio
 
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.bodies import BodyReader, Call
-from smgproxy.api.endpoints import Endpoint
+from smgproxy.api.endpoints import Carried, Endpoint
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import (
     BodyTooLarge,
@@ -172,7 +172,7 @@ class Forwarder:
             _charge(worker, _answer_type(status))
 
     def note_end(
-        self, status: int, model: str, endpoint: Endpoint, secs: float
+        self, status: int, model: str, endpoint: Endpoint | Carried, secs: float
     ) -> None:
         """A worker's answer was relayed to its end."""
         if status < 400:
@@ -185,7 +185,7 @@ class Forwarder:
         error: GatewayError,
         worker: Worker | None,
         model: str,
-        endpoint: Endpoint,
+        endpoint: Endpoint | Carried,
     ) -> None:
         """The request failed; its worker is charged if it was the worker's fault."""
         error_type = _error_type(error)

@@ -10,7 +10,7 @@ import asyncio
 from typing import Protocol
 
 from smgproxy.admission.budgets import Budgets
-from smgproxy.api.endpoints import Endpoint
+from smgproxy.api.endpoints import Carried, Endpoint
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import BodyAborted, GatewayError, UpstreamError
 from smgproxy.core.exchange import Exchange, Verdict
@@ -37,7 +37,7 @@ class Answers(Protocol):
         """A worker's response head came."""
 
     def note_end(
-        self, status: int, model: str, endpoint: Endpoint, secs: float
+        self, status: int, model: str, endpoint: Endpoint | Carried, secs: float
     ) -> None:
         """A worker's answer was relayed to its end."""
 
@@ -46,7 +46,7 @@ class Answers(Protocol):
         error: GatewayError,
         worker: Worker | None,
         model: str,
-        endpoint: Endpoint,
+        endpoint: Endpoint | Carried,
     ) -> None:
         """The request failed."""
 
