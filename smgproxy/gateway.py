@@ -370,6 +370,7 @@ class Gateway:
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
             lambda: gate.families() if (gate := self.dispatcher.gate) else (),
+            self.realtime.stats.families,
         )
         return Exposition(sources, __version__)
 

@@ -69,7 +69,7 @@ def model_of_body(path: str, head: RequestHead, body: bytes) -> str:
     """The model of one of the JSON routes. Raises BadBody and InvalidField."""
     if not is_json_type(head.first.get(b"content-type")):
         raise BadBody("Expected request with `Content-Type: application/json`")
-    session = read_json(body)
+    session: Any = read_json(body)
     place = ""
     if path == CLIENT_SECRETS:
         session = session.get("session")

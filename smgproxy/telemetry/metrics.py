@@ -62,6 +62,7 @@ class Sources:
         "lost_lines",
         "charges",
         "admission",
+        "realtime",
     )
 
     def __init__(
@@ -77,6 +78,7 @@ class Sources:
         lost_lines: Callable[[], int],
         charges: dict[tuple[str, str], int] | None = None,
         admission: Callable[[], Iterable[Family]] = tuple,
+        realtime: Callable[[], Iterable[Family]] = tuple,
     ) -> None:
         self.http = http
         self.router = router
@@ -89,6 +91,7 @@ class Sources:
         self.lost_lines = lost_lines  # of the log
         # Decisions of budgets, by tenant and result.
         self.charges = {} if charges is None else charges
+        self.realtime = realtime  # the families of realtime sessions
         self.admission = admission  # the families of what admits requests, if any
 
 
@@ -149,6 +152,7 @@ class Exposition:
             self._sources.charges.items(),
         )
         yield from self._sources.admission()
+        yield from self._sources.realtime()
         yield from self._loop()
 
     def _http(self) -> Iterator[Family]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smgproxy.telemetry.families import Metric, counter, gauge
+from smgproxy.telemetry.families import Family, counter, gauge
 
 # Codes that programs make up (RFC 6455 section 7.4.2) share a label beyond these.
 MAX_CODES = 64
@@ -31,7 +31,7 @@ class RealtimeStats:
             key = (side, "other")
         self.closes[key] = self.closes.get(key, 0) + 1
 
-    def families(self) -> Iterator[Metric]:
+    def families(self) -> Iterator[Family]:
         """What the metrics page shows."""
         yield gauge(
             "smg_realtime_sessions_open", "Sessions now", [], [((), self.open)]

@@ -7,6 +7,8 @@ wsproto makes and reads Close frames.
 
 from __future__ import annotations
 
+from typing import Any
+
 from wsproto.frame_protocol import FrameProtocol, ParseFailed
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, BAD_PAYLOAD = 1000, 1001, 1002, 1007
@@ -200,12 +202,13 @@ def read_close(frame: bytes, *, is_masked: bool) -> Closing:
     reader = FrameProtocol(client=not is_masked, extensions=[])
     try:
         reader.receive_bytes(frame)
-        code, reason = next(reader.received_frames()).payload  # type: ignore[misc]
+        payload: Any = next(reader.received_frames()).payload
     except ParseFailed as error:
         raise FrameError(str(error), int(error.code)) from None
-    if int(code) > _MAX_CODE:
+    code, reason = payload
+    if code > _MAX_CODE:
         raise FrameError("invalid close code")
-    return Closing(int(code), str(reason or ""))
+    return Closing(int(code), reason or "")
 
 
 def close_frame(code: int, reason: str = "", *, is_masked: bool) -> bytes:

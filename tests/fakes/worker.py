@@ -121,6 +121,7 @@ class FakeWorker:
         self.open: set[Connection] = set()
         self.health_status = 200
         self.model = MODEL
+        self.labels: dict[str, str] = {}
         self._server: asyncio.Server | None = None
         self.port = 0
 
