@@ -2,14 +2,12 @@
 
 A relayed frame is neither decoded nor made anew. Its first two bytes, and its length
 where that is longer, are looked at; the payload passes with the mask it came with.
-wsproto makes and reads Close frames.
+wsproto makes Close frames.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from wsproto.frame_protocol import FrameProtocol, ParseFailed
+from wsproto.frame_protocol import FrameProtocol, XorMaskerSimple
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, BAD_PAYLOAD = 1000, 1001, 1002, 1007
 TOO_BIG, INTERNAL_ERROR = 1009, 1011
@@ -18,7 +16,8 @@ TOO_BIG, INTERNAL_ERROR = 1009, 1011
 NO_STATUS, ABNORMAL = 1005, 1006
 
 _MAX_CONTROL_BYTES = 125  # section 5.5
-_MAX_CODE = 4999  # section 7.4.2
+# Those that mean something and may be sent; from 3000 on they are anybody's (7.4.2).
+_CODES = frozenset((1000, 1001, 1002, 1003, *range(1007, 1015)))
 _FIN, _RSV1, _RSV23, _OPCODE = 0x80, 0x40, 0x30, 0x0F
 _MASKED = 0x80
 
@@ -199,16 +198,18 @@ class FrameWatch:
 
 def read_close(frame: bytes, *, is_masked: bool) -> Closing:
     """What a whole Close frame says. Raises FrameError (section 7.4)."""
-    reader = FrameProtocol(client=not is_masked, extensions=[])
-    try:
-        reader.receive_bytes(frame)
-        payload: Any = next(reader.received_frames()).payload
-    except ParseFailed as error:
-        raise FrameError(str(error), int(error.code)) from None
-    code, reason = payload
-    if code > _MAX_CODE:
+    payload: bytes | bytearray = frame[2:]
+    if is_masked:
+        payload = XorMaskerSimple(frame[2:6]).process(bytearray(frame[6:]))
+    if not payload:
+        return Closing(NO_STATUS, "")
+    code = int.from_bytes(payload[:2], "big")
+    if len(payload) == 1 or not (code in _CODES or 3000 <= code <= 4999):
         raise FrameError("invalid close code")
-    return Closing(int(code), reason or "")
+    try:
+        return Closing(code, payload[2:].decode())
+    except UnicodeDecodeError:
+        raise FrameError("close reason is not UTF-8", BAD_PAYLOAD) from None
 
 
 def close_frame(code: int, reason: str = "", *, is_masked: bool) -> bytes:
