@@ -182,8 +182,12 @@ class SocketClient(Peer):
         """Connect, and shake hands; ``early`` goes with the request."""
         client = await Client.connect(port, receive_buffer)
         await client.send(upgrade(query, headers) + early)
-        answer = await client.head()
-        assert answer.status == 101, answer.status
+        try:
+            answer = await client.head()
+            assert answer.status == 101, answer.status
+        except BaseException:
+            client.close()
+            raise
         return cls(client, answer)
 
 
