@@ -58,6 +58,8 @@ def server_side(max_streams: int, max_header_bytes: int) -> H2Connection:
     settings[SettingCodes.MAX_CONCURRENT_STREAMS] = max_streams
     settings[SettingCodes.MAX_HEADER_LIST_SIZE] = max_header_bytes
     settings[SettingCodes.INITIAL_WINDOW_SIZE] = STREAM_WINDOW_BYTES
+    settings[SettingCodes.ENABLE_CONNECT_PROTOCOL] = 1  # WebSockets: RFC 8441
+    settings.acknowledge()  # or the one above would be told as it was before
     h2.initiate_connection()
     settings[SettingCodes.MAX_CONCURRENT_STREAMS] = 2**31 - 1
     while settings.acknowledge():
