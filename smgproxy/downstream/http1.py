@@ -34,6 +34,7 @@ LINGER_SECS = 2.0
 LINGER_BYTES = 4 * 1024 * 1024
 _BY_PIPELINE = BY_SOURCE << 1  # another reason why reading is paused
 
+
 class Http1Connection(asyncio.Protocol):
     """One client; at most one exchange at a time, later requests wait as bytes."""
 

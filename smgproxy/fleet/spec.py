@@ -85,9 +85,7 @@ def check_url(url: str) -> str:
     fault = _url_fault(url)
     if fault:
         shown = url if len(url) <= _MAX_URL_CHARACTERS else "(too long to show)"
-        raise InvalidSpec(
-            f"Invalid value for field 'worker_url': {shown} - {fault}"
-        )
+        raise InvalidSpec(f"Invalid value for field 'worker_url': {shown} - {fault}")
     return url
 
 
@@ -255,7 +253,7 @@ def _labels(fields: Fields) -> dict[str, str] | None:
     labels = fields.text_map("labels")
     if labels and labels.get("realtime", "true") not in ("true", "false"):
         raise InvalidSpec(
-            "Invalid value for field 'labels.realtime': Must be \"true\" or \"false\""
+            'Invalid value for field \'labels.realtime\': Must be "true" or "false"'
         )
     return labels
 

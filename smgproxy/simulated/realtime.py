@@ -15,7 +15,6 @@ from wsproto.events import (
     BytesMessage,
     CloseConnection,
     Event,
-    Message,
     Ping,
     RejectConnection,
     Request,
@@ -122,10 +121,8 @@ class EchoSession(asyncio.Protocol):
         return self._socket.send(TextMessage(data=to_json(event).decode()))
 
 
-def _copy(event: TextMessage | BytesMessage) -> Message:
+def _copy(event: TextMessage | BytesMessage) -> TextMessage | BytesMessage:
     """A message, or a piece of one, as it is to be sent back."""
     if isinstance(event, TextMessage):
         return TextMessage(event.data, event.frame_finished, event.message_finished)
-    return BytesMessage(
-        bytes(event.data), event.frame_finished, event.message_finished
-    )
+    return BytesMessage(bytes(event.data), event.frame_finished, event.message_finished)

@@ -33,9 +33,7 @@ class RealtimeStats:
 
     def families(self) -> Iterator[Family]:
         """What the metrics page shows."""
-        yield gauge(
-            "smg_realtime_sessions_open", "Sessions now", [], [((), self.open)]
-        )
+        yield gauge("smg_realtime_sessions_open", "Sessions now", [], [((), self.open)])
         yield counter(
             "smg_realtime_sessions", "Sessions opened", [], [((), self.opened)]
         )

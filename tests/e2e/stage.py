@@ -100,16 +100,17 @@ def settings(**rooms: Any) -> Settings:
 def play(
     scene: Callable[[Stage], Awaitable[None]],
     *scripts: Script,
-    kind: type[FakeWorker] = FakeWorker,
     **rooms: Any,
 ) -> None:
     """Run a scene with one worker for each script (one that works, if none is given).
 
-    ``kind``: the class of the workers.
+    ``kind=RealtimeWorker``: the class of the workers.
 
     Keyword arguments change settings by room: ``clients={"idle_...": 1}``, or set one
     that is no room's: ``keys=Keys(...)``.
     """
+
+    kind: type[FakeWorker] = rooms.pop("kind", FakeWorker)
 
     async def run() -> None:
         chosen = settings(**rooms)

@@ -168,6 +168,7 @@ def test_an_abandoned_stream_stops_the_engine(
     eventually(lambda: sum(loads(gateway)) == 0, 2.0)
 
 
+@pytest.mark.filterwarnings("ignore:connect:DeprecationWarning")
 def test_a_realtime_session_is_held(client: openai.OpenAI) -> None:
     with client.realtime.connect(model=MODEL) as session:
         created = session.recv()

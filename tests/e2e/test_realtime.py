@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from smgproxy.admission.keys import Keys, Secret, TenantKey
 from tests.e2e.stage import Stage, eventually, play
 from tests.fakes.client import Client, post
 from tests.fakes.websocket import (
@@ -30,22 +29,13 @@ from tests.fakes.websocket import (
 from tests.fakes.worker import Connection, Received
 
 
-async def _leave(client: SocketClient) -> None:
-    """Close as a client should, and see the worker's answer to it."""
-    await client.close(1000)
-    while (await client.read()).opcode != CLOSE:
-        pass
-    assert await client.at_end() == b""
-    client.client.close()
-
-
 def test_messages_go_both_ways_as_they_are() -> None:
     async def scene(stage: Stage) -> None:
         client = await SocketClient.open(stage.port)
         await client.text("hello")
         got = await client.read()
         assert (got.opcode, got.payload, got.is_masked) == (TEXT, b"hello", False)
-        await _leave(client)
+        await client.leave()
 
     play(scene, echo, kind=RealtimeWorker)
 
@@ -60,7 +50,7 @@ def test_the_answer_has_the_fields_of_a_handshake_and_the_request_id() -> None:
         assert client.answer.get("sec-websocket-accept") == ACCEPT
         assert client.answer.get("upgrade") == "websocket"
         assert client.answer.get("x-request-id") == "abc"
-        await _leave(client)
+        await client.leave()
 
     play(scene, echo, kind=RealtimeWorker)
 
@@ -89,7 +79,7 @@ def test_the_worker_gets_the_model_a_key_of_the_gateways_and_the_allowed_headers
             "accept": "*/*",
             "host": f"127.0.0.1:{stage.worker.port}",
         }
-        await _leave(client)
+        await client.leave()
 
     play(scene, echo, kind=RealtimeWorker)
 
@@ -101,7 +91,7 @@ def test_a_models_name_is_encoded_for_the_worker() -> None:
         client = await SocketClient.open(stage.port, "?model=Qwen/Qwen3+ASR")
         path = stage.worker.received[0].path
         assert path == "/v1/realtime?model=Qwen%2FQwen3%20ASR"
-        await _leave(client)
+        await client.leave()
 
     play(scene, echo, kind=RealtimeWorker)
 
@@ -149,7 +139,7 @@ def test_a_ping_is_answered_once_and_by_the_other_side() -> None:
         await client.text("next")
         assert (await client.read()).opcode == PONG
         assert (await client.read()).payload == b"next"
-        await _leave(client)
+        await client.leave()
 
     play(scene, echo, kind=RealtimeWorker)
 
@@ -168,7 +158,7 @@ def test_what_comes_in_one_segment_with_a_handshake_is_not_lost() -> None:
         client = await SocketClient.open(stage.port, early=early)
         assert (await client.read()).payload == b"session.created"
         assert (await client.read()).payload == b"got early"
-        await _leave(client)
+        await client.leave()
 
     play(scene, script, kind=RealtimeWorker)
 
@@ -182,7 +172,7 @@ def test_messages_of_20_mb_go_both_ways() -> None:
         got = await client.read()
         assert got.payload == big
         await sending
-        await _leave(client)
+        await client.leave()
 
     play(scene, echo, kind=RealtimeWorker)
 
@@ -212,128 +202,6 @@ def test_a_message_beyond_the_limit_is_closed_with_1009(from_worker: bool) -> No
     play(scene, script, kind=RealtimeWorker, realtime=limits)
 
 
-# -- subprotocols, keys and compression ----------------------------------------------
-
-
-def test_a_subprotocol_is_chosen_by_the_worker() -> None:
-    async def script(connection: Connection, request: Received) -> None:
-        assert request.get("sec-websocket-protocol") == "one, two"
-        await _accept_and_echo_close(
-            connection, request, "Sec-WebSocket-Protocol: two\r\n"
-        )
-
-    async def scene(stage: Stage) -> None:
-        client = await SocketClient.open(
-            stage.port, headers="Sec-WebSocket-Protocol: one, two\r\n"
-        )
-        assert client.answer.get("sec-websocket-protocol") == "two"
-        await _leave(client)
-
-    play(scene, script, kind=RealtimeWorker)
-
-
-async def _accept_and_echo_close(
-    connection: Connection, request: Received, headers: str = ""
-) -> None:
-    peer = await accept(connection, request, headers)
-    await peer.send(CLOSE, (await peer.read()).payload)
-    connection.close()
-
-
-_BROWSER = "Sec-WebSocket-Protocol: realtime, openai-insecure-api-key.sk-gw, beta\r\n"
-
-
-def test_a_browsers_key_opens_the_gateway_and_stays_in_it() -> None:
-    async def scene(stage: Stage) -> None:
-        client = await SocketClient.open(stage.port, headers=_BROWSER)
-        assert client.answer.get("sec-websocket-protocol") == "realtime"
-        got = stage.worker.received[0]
-        assert got.get("sec-websocket-protocol") == "realtime, beta"
-        assert b"sk-gw" not in got.raw_head
-        await _leave(client)
-
-    keys = Keys(shared=[Secret("sk-gw")])
-    play(scene, _accept_and_echo_close, kind=RealtimeWorker, keys=keys)
-
-
-def test_a_browsers_key_for_the_worker_goes_on_as_authorization() -> None:
-    async def scene(stage: Stage) -> None:
-        client = await SocketClient.open(stage.port, headers=_BROWSER)
-        got = stage.worker.received[0]
-        assert got.get("authorization") == "Bearer sk-gw"
-        assert got.get("sec-websocket-protocol") == "realtime, beta"
-        await _leave(client)
-
-    play(scene, _accept_and_echo_close, kind=RealtimeWorker)
-
-
-def test_a_wrong_browser_key_is_401() -> None:
-    async def scene(stage: Stage) -> None:
-        client = await stage.client()
-        answer = await client.ask(upgrade(headers=_BROWSER))
-        assert (answer.status, answer.body) == (401, b"")
-        assert stage.worker.received == []
-        client.close()
-
-    keys = Keys(tenants=[TenantKey("t", Secret("other"))])
-    play(scene, echo, kind=RealtimeWorker, keys=keys)
-
-
-def test_a_workers_own_key_takes_the_place_of_a_gateway_key() -> None:
-    async def scene(stage: Stage) -> None:
-        stage.records[0].api_key = "worker-key"
-        client = await SocketClient.open(
-            stage.port, headers="Authorization: Bearer sk-gw\r\n"
-        )
-        got = stage.worker.received[0]
-        assert got.get("authorization") == "Bearer worker-key"
-        await _leave(client)
-
-    keys = Keys(shared=[Secret("sk-gw")])
-    play(scene, echo, kind=RealtimeWorker, keys=keys)
-
-
-_DEFLATE = "permessage-deflate; client_max_window_bits"
-
-
-def test_compression_is_agreed_end_to_end() -> None:
-    async def script(connection: Connection, request: Received) -> None:
-        assert request.get("sec-websocket-extensions") == _DEFLATE
-        peer = await accept(
-            connection, request, "Sec-WebSocket-Extensions: permessage-deflate\r\n"
-        )
-        got = await peer.read()
-        await peer.send(TEXT, got.payload, reserved=got.reserved)
-        await peer.send(CLOSE, (await peer.read()).payload)
-        connection.close()
-
-    async def scene(stage: Stage) -> None:
-        client = await SocketClient.open(
-            stage.port, headers=f"Sec-WebSocket-Extensions: x-foo, {_DEFLATE}\r\n"
-        )
-        assert client.answer.get("sec-websocket-extensions") == "permessage-deflate"
-        packed = b"\xf2\x48\xcd\xc9\xc9\x07\x00"
-        await client.send(TEXT, packed, reserved=4)
-        got = await client.read()
-        assert (got.payload, got.reserved) == (packed, 4)
-        await _leave(client)
-
-    play(scene, script, kind=RealtimeWorker)
-
-
-def test_compression_that_the_worker_declines_is_not_agreed() -> None:
-    async def scene(stage: Stage) -> None:
-        client = await SocketClient.open(
-            stage.port, headers=f"Sec-WebSocket-Extensions: {_DEFLATE}\r\n"
-        )
-        assert client.answer.get("sec-websocket-extensions") is None
-        await client.send(TEXT, b"x", reserved=4)
-        assert (await client.read()).code == 1002
-        client.client.close()
-
-    play(scene, echo, kind=RealtimeWorker)
-
-
 # -- which worker, and what a session holds ------------------------------------------
 
 
@@ -345,7 +213,7 @@ def test_only_labelled_workers_are_asked_the_least_loaded_first() -> None:
         assert [len(each.received) for each in stage.workers] == [0, 2, 2]
         assert [record.load for record in stage.records] == [0, 2, 2]
         for client in clients:
-            await _leave(client)
+            await client.leave()
 
     play(scene, echo, echo, echo, kind=RealtimeWorker)
 
@@ -358,9 +226,9 @@ def test_a_session_holds_its_permit_to_its_end() -> None:
         assert answer.status == 429
         assert answer.get("x-smg-error-code") == "admission_queue_full"
         assert (await other.ask(upgrade())).status == 429
-        await _leave(client)
+        await client.leave()
         again = await SocketClient.open(stage.port)
-        await _leave(again)
+        await again.leave()
         other.close()
 
     limits = {"max_concurrent_requests": 1, "queue_size": 0}
@@ -447,7 +315,7 @@ def test_sessions_are_counted() -> None:
         assert (stats.open, stats.opened) == (1, 1)
         await client.text("12345")
         await client.read()
-        await _leave(client)
+        await client.leave()
         await eventually(lambda: stats.open == 0)
         assert stats.closes == {("client", "1000"): 1}
         assert stats.from_clients == 11 + 8

@@ -58,9 +58,15 @@ _GOOD = [
     ("sessions", b'{"type": "realtime",  "model":"m", "new_field": 1.0}'),
     ("sessions", b'{"model":"m"}'),
     ("sessions", b'{"audio":{"input":{"transcription":{"model":"m"}}}}'),
-    ("client_secrets", b'{"expires_after":{}, "session":{"type":"realtime","model":"m"}}'),
-    ("client_secrets", b'{"session":{"type":"transcription","audio":{"input":'
-     b'{"transcription":{"model":"m"}}}}}'),
+    (
+        "client_secrets",
+        b'{"expires_after":{}, "session":{"type":"realtime","model":"m"}}',
+    ),
+    (
+        "client_secrets",
+        b'{"session":{"type":"transcription","audio":{"input":'
+        b'{"transcription":{"model":"m"}}}}}',
+    ),
     ("transcription_sessions", b'{"type":"transcription","model":"m"}'),
     ("transcription_sessions", b'{"input_audio_transcription":{"model":"m"}}'),
 ]
@@ -180,7 +186,8 @@ _BAD_CALLS = [
 
 
 @pytest.mark.parametrize(
-    "path, body, kind, code", [one[1:] for one in _BAD_CALLS],
+    "path, body, kind, code",
+    [one[1:] for one in _BAD_CALLS],
     ids=[one[0] for one in _BAD_CALLS],
 )
 def test_a_call_that_lacks_something_is_400_with_its_code(

@@ -52,9 +52,18 @@ def _asked(request: bytes, *scripts: Script, **rooms: object) -> Answer:
         (_get(""), "The query parameter `model` is missing"),
         (_get("?model="), "The query parameter `model` is missing"),
         (_get("?intent=transcription"), "The query parameter `model` is missing"),
-        (_get("?model=m&model=m"), "The query parameter `model` is given more than once"),
-        (_get("?" + "&".join("a=b" for _ in range(70))), "The query has too many parameters"),
-        (b"GET /v1/realtime HTTP/1.1\r\nHost: g\r\n\r\n", "The query parameter `model` is missing"),
+        (
+            _get("?model=m&model=m"),
+            "The query parameter `model` is given more than once",
+        ),
+        (
+            _get("?" + "&".join("a=b" for _ in range(70))),
+            "The query has too many parameters",
+        ),
+        (
+            b"GET /v1/realtime HTTP/1.1\r\nHost: g\r\n\r\n",
+            "The query parameter `model` is missing",
+        ),
     ],
 )
 def test_a_query_without_one_model_is_400_in_plain_text(
@@ -71,7 +80,10 @@ def test_a_query_without_one_model_is_400_in_plain_text(
     "request_bytes, text",
     [
         (_get(Connection=None), "Expected a WebSocket upgrade (Connection, Upgrade)"),
-        (_get(Connection="keep-alive"), "Expected a WebSocket upgrade (Connection, Upgrade)"),
+        (
+            _get(Connection="keep-alive"),
+            "Expected a WebSocket upgrade (Connection, Upgrade)",
+        ),
         (_get(Upgrade=None), "Expected a WebSocket upgrade (Connection, Upgrade)"),
         (_get(Upgrade="h2c"), "Expected a WebSocket upgrade (Connection, Upgrade)"),
         (_get(Sec_WebSocket_Version="8"), "Expected Sec-WebSocket-Version: 13"),

@@ -190,6 +190,14 @@ class SocketClient(Peer):
             raise
         return cls(client, answer)
 
+    async def leave(self) -> None:
+        """Close as a client should, and see the worker's answer to it."""
+        await self.close(1000)
+        while (await self.read()).opcode != CLOSE:
+            pass
+        assert await self.at_end() == b""
+        self.client.close()
+
 
 class RealtimeWorker(FakeWorker):
     """A worker whose script also gets the handshakes of realtime sessions."""

@@ -214,9 +214,7 @@ def _utf8() -> list[Case]:
         ("6.12.1 surrogate", (b"\xed\xa0\x80",)),
         ("6.20.1 byte that never occurs", (b"\xff",)),
     ]
-    return [
-        _case(name, *_in_fragments(fragments)) for name, fragments in whole
-    ]
+    return [_case(name, *_in_fragments(fragments)) for name, fragments in whole]
 
 
 def _in_fragments(texts: tuple[bytes, ...]) -> list[Piece]:
@@ -291,9 +289,21 @@ def _deflated() -> list[Case]:
     half = _text(packed[:3], False, 4)
     return [
         Case("12.1 compressed text", (_text(packed, reserved=4),), has_deflate=True),
-        Case("12.2 plain text beside", (_text(b"x"), _text(packed, True, 4)), None, None, True),
+        Case(
+            "12.2 plain text beside",
+            (_text(b"x"), _text(packed, True, 4)),
+            None,
+            None,
+            True,
+        ),
         Case("12.3 in fragments", (half, _more(packed[3:])), has_deflate=True),
-        Case("13.1 RSV1 on a continuation", (half, _more(b"x", True, 4)), 1002, None, True),
+        Case(
+            "13.1 RSV1 on a continuation",
+            (half, _more(b"x", True, 4)),
+            1002,
+            None,
+            True,
+        ),
         Case("13.2 RSV1 on a ping", (ping,), 1002, None, True),
         Case("13.3 RSV2", (_text(b"x", reserved=2),), 1002, None, True),
         Case("13.4 RSV1 and RSV3", (_text(b"x", reserved=5),), 1002, None, True),

@@ -182,8 +182,10 @@ def test_legal_frames_pass_byte_for_byte_however_they_are_cut(
     messages: list[tuple[int, bytes]], sizes: list[int], is_client: bool
 ) -> None:
     mask = MASK if is_client else None
-    frames = [frame(op, data[: 125 if op == PING else 200], mask=mask)
-              for op, data in messages]
+    frames = [
+        frame(op, data[: 125 if op == PING else 200], mask=mask)
+        for op, data in messages
+    ]
     data = b"".join(frames)
     watch = FrameWatch(is_client=is_client)
     passed, rest = b"", data
@@ -196,7 +198,9 @@ def test_legal_frames_pass_byte_for_byte_however_they_are_cut(
 
 
 @given(st.binary(max_size=400), st.booleans())
-def test_rubbish_passes_or_raises_and_nothing_else(data: bytes, is_client: bool) -> None:
+def test_rubbish_passes_or_raises_and_nothing_else(
+    data: bytes, is_client: bool
+) -> None:
     watch = FrameWatch(is_client=is_client)
     passed, code = _run(watch, [data[:7], data[7:]])
     assert data.startswith(passed)
