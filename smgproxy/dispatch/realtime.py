@@ -14,22 +14,18 @@ from smgproxy.api.realtime import PATH, adopt_browser_key, model_of_query, targe
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import (
     BadUpgrade,
-    GatewayError,
     ReplyMalformed,
     ShuttingDown,
-    UpstreamError,
 )
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.message import Headers, ResponseHead, WorkerRequest
 from smgproxy.dispatch.charge import reserve_unread
 from smgproxy.dispatch.headers import headers_to_worker
+from smgproxy.dispatch.realtime_attempt import Attempts
 from smgproxy.dispatch.realtime_options import RealtimeOptions
 from smgproxy.dispatch.realtime_session import Session
-from smgproxy.dispatch.upload import Answers
 from smgproxy.fleet.worker import Worker
-from smgproxy.routing.labelled import LabelledRouter
 from smgproxy.telemetry.realtime import GATEWAY, RealtimeStats
-from smgproxy.telemetry.stats import RouterStats
 from smgproxy.upstream.websocket import SocketLeg, WorkerSockets, failure
 from smgproxy.wire.websocket import GOING_AWAY, FrameWatch
 from smgproxy.wire.websocket_handshake import (
@@ -49,17 +45,15 @@ class Realtime:
     """Opens sessions, and knows which ones are running."""
 
     __slots__ = (
-        *("endpoint", "stats", "is_draining", "_router", "_sockets", "_options"),
-        *("_answers", "_routed", "_budgets", "_loop", "_sessions"),
+        *("endpoint", "stats", "is_draining", "_attempts", "_sockets", "_options"),
+        *("_budgets", "_loop", "_sessions"),
     )
 
     def __init__(
         self,
-        router: LabelledRouter,
+        attempts: Attempts,
         sockets: WorkerSockets,
         options: RealtimeOptions,
-        answers: Answers,
-        routed: RouterStats,
         stats: RealtimeStats,
         loop: asyncio.AbstractEventLoop,
         budgets: Budgets | None = None,
@@ -67,11 +61,9 @@ class Realtime:
         self.endpoint = Carried(PATH, "realtime", self.carry)
         self.stats = stats
         self.is_draining = False  # set when no session may begin any more
-        self._router = router
+        self._attempts = attempts
         self._sockets = sockets
         self._options = options
-        self._answers = answers
-        self._routed = routed
         self._budgets = budgets
         self._loop = loop
         self._sessions: set[Session] = set()
@@ -88,35 +80,18 @@ class Realtime:
             raise BadUpgrade(error.reason) from None
         if self._budgets is not None:
             reserve_unread(self._budgets, exchange)
-        began = monotonic()
-        worker: Worker | None = None
-        leg: SocketLeg | None = None
-        label = "other"
-        try:
-            worker = exchange.worker = self._router.pick(model, began)
-            label = self._count(model, worker)
+        attempt = self._attempts.begin(exchange, self.endpoint, model, True)
+        with attempt:
+            worker = attempt.worker
             leg, reply = await self._open(exchange, worker, model, offer)
-            self._answers.note_answer(worker, reply.status)
+            attempt.answered(leg, reply)
             if reply.status == 101:
-                await self._run(exchange, worker, offer, leg, reply)
+                await self._run(exchange, leg, reply)
             else:
                 self.stats.refused += 1
-                whole = await self._answers.collect_reply(worker, leg)
-                self._answers.answer_whole(exchange, worker, reply, whole)
-        except GatewayError as error:
-            if worker is None:
-                self._routed.count_request(label, self.endpoint.name, True)
-            if leg is None:
-                self._routed.count_upstream(error.status, str(error.code))
-            self._answers.note_error(error, worker, label, self.endpoint)
-            raise
-        finally:
-            if worker is not None:
-                self._router.release(worker)
-            if leg is not None and not leg.is_ended:
-                leg.abort(UpstreamError("the exchange is over"))
-        secs = monotonic() - began
-        self._answers.note_end(reply.status, label, self.endpoint, secs)
+                answers = self._attempts.answers
+                whole = await answers.collect_reply(worker, leg)
+                answers.answer_whole(exchange, worker, reply, whole)
 
     def sweep(self, now: float) -> None:
         """Look at the deadlines of every session."""
@@ -129,13 +104,6 @@ class Realtime:
             )
 
     # -- inside ----------------------------------------------------------------------
-
-    def _count(self, model: str, worker: Worker) -> str:
-        """Count a request that found its worker; the label of its model."""
-        label = self._routed.label(model, True)
-        self._routed.count_request(label, self.endpoint.name, True)
-        worker.requests[label] = worker.requests.get(label, 0) + 1
-        return label
 
     async def _open(
         self, exchange: Exchange, worker: Worker, model: str, offer: Offer
@@ -159,8 +127,6 @@ class Realtime:
     async def _run(
         self,
         exchange: Exchange,
-        worker: Worker,
-        offer: Offer,
         leg: SocketLeg,
         reply: ResponseHead,
     ) -> None:

@@ -16,18 +16,14 @@ from smgproxy.api.realtime import (
     target,
 )
 from smgproxy.api.realtime_calls import location_here, model_of_call
-from smgproxy.core.clock import monotonic
-from smgproxy.core.errors import BodyTooLarge, GatewayError, UpstreamError
+from smgproxy.core.errors import BodyTooLarge
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import collect
 from smgproxy.core.message import Headers, WorkerRequest
 from smgproxy.dispatch.charge import reserve_unread
 from smgproxy.dispatch.headers import headers_to_worker
-from smgproxy.dispatch.upload import Answers
+from smgproxy.dispatch.realtime_attempt import Attempts
 from smgproxy.fleet.worker import Worker
-from smgproxy.routing.labelled import LabelledRouter
-from smgproxy.telemetry.stats import RouterStats
-from smgproxy.upstream.leg import Leg
 from smgproxy.upstream.pool import Upstream
 
 # Every such route, and its metrics label.
@@ -42,26 +38,19 @@ NAMES = {
 class RealtimeCall:
     """One of these routes."""
 
-    __slots__ = (
-        *("endpoint", "_router", "_upstream", "_answers", "_stats", "_limit"),
-        "_budgets",
-    )
+    __slots__ = (*("endpoint", "_attempts", "_upstream", "_limit", "_budgets"),)
 
     def __init__(
         self,
         path: str,
-        router: LabelledRouter,
+        attempts: Attempts,
         upstream: Upstream,
-        answers: Answers,
-        stats: RouterStats,
         max_payload_bytes: int,
         budgets: Budgets | None = None,
     ) -> None:
         self.endpoint = Carried(path, NAMES[path], self.carry)
-        self._router = router
+        self._attempts = attempts
         self._upstream = upstream
-        self._answers = answers
-        self._stats = stats
         self._limit = max_payload_bytes
         self._budgets = budgets
 
@@ -77,39 +66,20 @@ class RealtimeCall:
             path = endpoint.path.encode()
         if self._budgets is not None:
             reserve_unread(self._budgets, exchange)
-        began = monotonic()
-        worker: Worker | None = None
-        leg: Leg | None = None
-        label = "other"
-        try:
-            worker = exchange.worker = self._router.pick(model, began)
-            label = self._stats.label(model, True)
-            self._stats.count_request(label, endpoint.name, False)
-            worker.requests[label] = worker.requests.get(label, 0) + 1
+        attempt = self._attempts.begin(exchange, endpoint, model, False)
+        with attempt:
+            worker, answers = attempt.worker, self._attempts.answers
             headers = _headers(exchange, worker, len(body))
             leg, reply = await self._upstream.call(
                 worker,
                 WorkerRequest(b"POST", path, headers, body),
                 worker.http_pool.timeout_secs,
             )
-            self._answers.note_answer(worker, reply.status)
-            whole = await self._answers.collect_reply(worker, leg)
+            attempt.answered(leg, reply)
+            whole = await answers.collect_reply(worker, leg)
             if endpoint.path == CALLS:
                 reply.headers = [_relocated(*field) for field in reply.headers]
-            self._answers.answer_whole(exchange, worker, reply, whole)
-        except GatewayError as error:
-            if worker is None:
-                self._stats.count_request(label, endpoint.name, False)
-            if leg is None:
-                self._stats.count_upstream(error.status, str(error.code))
-            self._answers.note_error(error, worker, label, endpoint)
-            raise
-        finally:
-            if worker is not None:
-                self._router.release(worker)
-            if leg is not None and not leg.is_ended:
-                leg.abort(UpstreamError("the exchange is over"))
-        self._answers.note_end(reply.status, label, endpoint, monotonic() - began)
+            answers.answer_whole(exchange, worker, reply, whole)
 
 
 def _headers(exchange: Exchange, worker: Worker, body_bytes: int) -> Headers:

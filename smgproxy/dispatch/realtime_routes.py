@@ -8,6 +8,7 @@ from smgproxy.admission.budgets import Budgets
 from smgproxy.api.endpoints import Routes
 from smgproxy.core.access import Access
 from smgproxy.dispatch.realtime import Realtime
+from smgproxy.dispatch.realtime_attempt import Attempts
 from smgproxy.dispatch.realtime_calls import NAMES, RealtimeCall
 from smgproxy.dispatch.realtime_options import RealtimeOptions
 from smgproxy.dispatch.upload import Answers
@@ -38,13 +39,10 @@ class RealtimeRoutes:
         """``answers``: what is done with workers' answers that are ordinary ones."""
         self.stats = RealtimeStats()
         self.sockets = sockets
-        self._sessions = Realtime(
-            router, sockets, options, answers, routed, self.stats, loop, budgets
-        )
+        attempts = Attempts(router, answers, routed)
+        self._sessions = Realtime(attempts, sockets, options, self.stats, loop, budgets)
         self._calls = [
-            RealtimeCall(
-                path, router, upstream, answers, routed, max_payload_bytes, budgets
-            )
+            RealtimeCall(path, attempts, upstream, max_payload_bytes, budgets)
             for path in NAMES
         ]
 

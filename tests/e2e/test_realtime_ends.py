@@ -316,6 +316,7 @@ def test_sessions_are_told_at_the_end_of_the_grace_period_and_none_begins() -> N
         assert (got.code, got.reason) == (1001, "the gateway is shutting down")
         await eventually(lambda: None in seen)
         assert seen[0] is not None and seen[0].code == 1001
+        other.close()
         client.client.close()
 
     play(scene, _hearing(seen), kind=RealtimeWorker)

@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.metrics import Exposition, Sources
+from smgproxy.telemetry.realtime import RealtimeStats
 from smgproxy.telemetry.stats import HttpStats, LoopStats, RouterStats
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -42,12 +43,14 @@ class Page:
         self.workers: list[Worker] = []
         self.ages: list[float] = []
         self.admission: list[Family] = []
+        self.realtime = RealtimeStats()
         sources = Sources(
             *(self.http, self.router, LoopStats(0.1), Clients()),
             *(lambda: self.workers, lambda: self.ages),
             lambda: {"http://w": (4, 2)},
             *(lambda: 7, lambda: 8),
             admission=lambda: self.admission,
+            realtime=self.realtime.families,
         )
         self.exposition = Exposition(sources, "1.2.3")
 
