@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from loadtest.prompts import Given
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.routing.options import PolicyOptions
@@ -144,7 +145,7 @@ class Fleet:
             for each in self.engines.values():
                 each.report(now)
         headers = {b"x-forwarded-for": b"10.1.%d" % turn.client}
-        request = RoutingRequest("m", headers, now, read_text=turn.prompt.__str__)
+        request = RoutingRequest("m", headers, now, Given(turn.prompt.__str__))
         engine = self.engines[self._router.pick(request)]
         blocks = blocks_of(turn.prompt)
         hits, first_token = engine.serve(blocks, now)

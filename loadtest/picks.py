@@ -14,6 +14,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
 from statistics import median
 
+from loadtest.prompts import Given
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.routing.catalog import POLICIES, PolicyMaker
@@ -77,7 +78,7 @@ def timed_us(call: Callable[[RoutingRequest], object], prompts: Iterable[str]) -
     """The median time of one call, in microseconds."""
     taken = []
     for prompt in prompts:
-        request = RoutingRequest("m", HEADERS, 1.0, read_text=prompt.__str__)
+        request = RoutingRequest("m", HEADERS, 1.0, Given(prompt.__str__))
         began = time.perf_counter_ns()
         call(request)
         taken.append(time.perf_counter_ns() - began)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from smgproxy import __version__
-from smgproxy.flags_unsupported import UNSUPPORTED_FLAGS, UNSUPPORTED_VALUES
+from smgproxy.flags_unsupported import UNSUPPORTED_FLAGS
 from smgproxy.server_options import NotSupportedYet, shown
 from smgproxy.settings import DeclaredFlag, SettingsError
 
@@ -143,7 +143,4 @@ def _hold_to_bounds(one: DeclaredFlag, value: float, text: str) -> None:
 
 def _refuse_choice(one: DeclaredFlag, name: str, text: str) -> None:
     available = ", ".join(one.flag.choices)
-    if text in UNSUPPORTED_VALUES.get(one.flag.name, ()):
-        error = NotSupportedYet(f"{text} is", available)
-        raise UsageError(f"{name}: {error}")
     raise SettingsError(f"{name}: must be one of {available}, got {shown(text)}")

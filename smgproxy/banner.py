@@ -13,6 +13,10 @@ from smgproxy.settings import Settings
 
 # A fleet of hundreds must not push the rest off the screen.
 _WORKERS_SHOWN = 4
+_PROVIDERS = {
+    "file": "those that --discovery-file lists",
+    "kubernetes": "the pods of Kubernetes that --selector matches",
+}
 
 _BOLD, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[33m", "\x1b[0m"
 _UNSPECIFIED = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -89,10 +93,13 @@ def _workers(settings: Settings, facts: Facts) -> Iterator[str]:
     urls = [f"{url} (simulated: answers are made up)" for url in facts.simulated_urls]
     urls += settings.server.worker_urls
     more = len(urls) - _WORKERS_SHOWN
-    if not urls:
+    found = _PROVIDERS.get(settings.discovery.provider or "")
+    if found is not None:
+        yield _row("workers", found)
+    elif not urls:
         urls = ["none yet; --worker-urls names some, POST /workers adds one"]
     for index, url in enumerate(urls[:_WORKERS_SHOWN]):
-        yield _row("" if index else "workers", url)
+        yield _row("" if index or found else "workers", url)
     if more > 0:
         yield _row("", f"and {more} more (GET /workers lists them)")
 

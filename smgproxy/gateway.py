@@ -10,10 +10,8 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableMapping
 from typing import Any
-
-import uvloop
 
 from smgproxy import __version__
 from smgproxy.admission.budgets import Budgets
@@ -27,6 +25,7 @@ from smgproxy.control.metrics import metrics_routes
 from smgproxy.control.routes import add_control_routes, probe_routes
 from smgproxy.core.access import Access
 from smgproxy.core.clock import Sweeper, monotonic
+from smgproxy.discovery import Discovery
 from smgproxy.dispatch.account import Account
 from smgproxy.dispatch.admit import open_gate
 from smgproxy.dispatch.forward import Forwarder
@@ -37,15 +36,16 @@ from smgproxy.downstream.listener import Listener
 from smgproxy.drain import Drain, DrainTimes
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
-from smgproxy.places import StartError, address_of, bound, log_outputs, sockets
+from smgproxy.places import address_of, bound, log_outputs, sockets
 from smgproxy.probes import ProbeThread
-from smgproxy.routing.labelled import REALTIME, LabelledRouter
+from smgproxy.routing.labelled import REALTIME
 from smgproxy.routing.router import Router
 from smgproxy.settings import Settings
-from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
-from smgproxy.system.limits import raise_open_files_limit
+from smgproxy.simulated.launch import SimulatedWorkers
 from smgproxy.system.notify import Notifier, watchdog_interval_secs
-from smgproxy.system.sockets import PassedSocketError, listen_fds
+from smgproxy.system.sockets import listen_fds
+from smgproxy.telemetry.families import Family
+from smgproxy.telemetry.fleet_metrics import overload_families
 from smgproxy.telemetry.logs import set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.requestlog import RequestLog
@@ -59,47 +59,21 @@ from smgproxy.telemetry.stats import (
 from smgproxy.tls.certificates import TlsFileError
 from smgproxy.tls.live import LiveCredentials
 from smgproxy.upstream.pool import Upstream
-from smgproxy.upstream.websocket import WorkerSockets
 
 _log = logging.getLogger("smgproxy.gateway")
 KEEPALIVE_SWEEP_SECS = 0.25
 LOG_FLUSH_SECS = 0.5
 LOOP_TICK_SECS = 0.1
+ROUTER_SWEEP_SECS = 0.25  # a slice of the policies' upkeep each
 # What clients may choose in their TLS handshake, the best one first.
 ALPN = ("h2", "http/1.1")
-
-
-_START_ERRORS = (StartError, PassedSocketError, SimulatedWorkersError, TlsFileError)
-
-
-def run(settings: Settings, environ: MutableMapping[str, str]) -> int:
-    """Serve until told to stop; the exit status.
-
-    0 after SIGTERM, 130 after SIGINT, 1 when it could not start.
-    """
-    raise_open_files_limit()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
-            return runner.run(_serve(settings, environ))
-        except _START_ERRORS as error:
-            print(f"smg launch: {error}", file=sys.stderr)
-            return 1
-
-
-async def _serve(settings: Settings, environ: MutableMapping[str, str]) -> int:
-    gateway = Gateway(settings, environ)
-    try:
-        await gateway.start()
-        return await gateway.serve()
-    finally:
-        await gateway.close()
 
 
 class Gateway:
     """Every room of one process, wired together."""
 
     def __init__(self, settings: Settings, environ: MutableMapping[str, str]) -> None:
-        self._settings = settings
+        self.settings = settings
         self._notifier = Notifier.from_environ(environ)
         self._watchdog_secs = watchdog_interval_secs(environ)
         self._passed = listen_fds(environ)
@@ -125,6 +99,13 @@ class Gateway:
         self.request_log = RequestLog(
             telemetry.log_level, telemetry.log_json, self._log_outputs
         )
+        self.router = Router(
+            self.registry,
+            settings.routing,
+            settings.policies,
+            sheds=settings.overload.is_asked_for,
+            retry_secs=settings.fleet.load_monitor_interval,
+        )
         self.fleet = Fleet(
             self.registry,
             settings.fleet,
@@ -133,24 +114,36 @@ class Gateway:
             self.upstream.forget,
             sleep=asyncio.sleep,
             http_pool=settings.upstream.http_pool(),
+            breaker=settings.breaker.settings(),
+            limits=settings.overload.limits,
+            needs_loads=lambda: self.router.reads_loads,
+        )
+        self._discovery = Discovery(
+            settings.discovery,
+            self.fleet,
+            asyncio.sleep,
+            loop.call_soon_threadsafe,
+            bounds,
         )
         rules = settings.tenant_rules
         self.budgets = None if rules is None else Budgets(rules, monotonic())
         self._forwarder = Forwarder(
             BodyReader(settings.aliases.canonical_names()),
-            Router(self.registry, settings.routing),
+            self.router,
             self.upstream,
             settings.dispatch,
+            settings.retries,
             self.router_stats,
             loop,
             self.budgets,
+            settings.policies.routing_key_override,
         )
         self.realtime = RealtimeRoutes(
-            LabelledRouter(self.registry),
+            self.registry,
             self.upstream,
-            WorkerSockets(loop, self._tls.worker),
+            self._tls.worker,
             settings.realtime,
-            self._forwarder,
+            self._forwarder.answers,
             self.router_stats,
             settings.dispatch.max_payload_size,
             loop,
@@ -174,13 +167,13 @@ class Gateway:
     @property
     def keepalives(self) -> KeepAlives:
         """The event streams that are being relayed."""
-        return self._forwarder.keepalives
+        return self._forwarder.answers.keepalives
 
     # -- life ------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen, and begin to register workers. Raises StartError."""
-        settings = self._settings
+        settings = self.settings
         self._undo_logs = set_up_logs(settings.telemetry, self._log_outputs)
         for notice in settings.notices:
             _log.warning("%s", notice)
@@ -210,6 +203,7 @@ class Gateway:
         shown = None if keys is None or not keys.for_workers else keys.for_workers.text
         labels = {url: {REALTIME: "true"} for url in simulated}
         self.fleet.start(urls, shown, labels)
+        self._discovery.start(self._spawn, shown)
         self._start_sweepers()
         self._start_probes()
         scheme = "https" if settings.tls.serves_https else "http"
@@ -257,13 +251,13 @@ class Gateway:
             "Received %s signal, starting graceful shutdown",
             "interrupt" if number == signal.SIGINT else "terminate",
         )
-        server = self._settings.server
+        server = self.settings.server
         self._drain = Drain(
             self.dispatcher,
             self.listener,
             DrainTimes(
                 server.shutdown_grace_period_secs,
-                self._settings.fleet.drain_settle_secs,
+                self.settings.fleet.drain_settle_secs,
                 has_probe_port=server.health_check_port is not None,
             ),
         )
@@ -283,6 +277,7 @@ class Gateway:
         """Let go of everything; safe whatever was started."""
         for sweeper in self._sweepers:
             sweeper.close()
+        self._discovery.close()
         self.fleet.close()
         if self.dispatcher.gate is not None:
             self.dispatcher.gate.close()
@@ -316,7 +311,7 @@ class Gateway:
 
     def _callers(self) -> Callers | None:
         """Who identifies callers; None when no key and no tenant is asked for."""
-        settings = self._settings
+        settings = self.settings
         needs_tenants = (
             self.budgets is not None or settings.scheduler.priority_scheduler_enabled
         )
@@ -335,7 +330,7 @@ class Gateway:
         return task
 
     def _start_probes(self) -> None:
-        server = self._settings.server
+        server = self.settings.server
         if server.health_check_port is not None:
             sock = bound("--health-check-port", server.host, server.health_check_port)
             routes = probe_routes(self.registry, self._is_draining)
@@ -344,12 +339,13 @@ class Gateway:
 
     def _start_sweepers(self) -> None:
         later = self._loop.call_later
-        keepalives = self._forwarder.keepalives
+        keepalives = self._forwarder.answers.keepalives
         self._sweepers = [
             Sweeper(later, KEEPALIVE_SWEEP_SECS, keepalives.sweep),
             Sweeper(later, KEEPALIVE_SWEEP_SECS, self.realtime.sweep),
             Sweeper(later, LOG_FLUSH_SECS, lambda now: self.request_log.flush()),
             Sweeper(later, LOOP_TICK_SECS, self.loop_stats.tick),
+            Sweeper(later, ROUTER_SWEEP_SECS, self._sweep_router),
         ]
         if self._watchdog_secs is not None:
             beat = Sweeper(
@@ -369,10 +365,25 @@ class Gateway:
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
-            lambda: gate.families() if (gate := self.dispatcher.gate) else (),
-            self.realtime.stats.families,
+            [
+                self._gate_families,
+                self._overload_families,
+                self._discovery.families,
+                self.realtime.stats.families,
+            ],
         )
         return Exposition(sources, __version__)
+
+    def _sweep_router(self, now: float) -> None:
+        self.router.sweep(now)
+
+    def _gate_families(self) -> Iterable[Family]:
+        gate = self.dispatcher.gate
+        return () if gate is None else gate.families()
+
+    def _overload_families(self) -> Iterator[Family]:
+        router = self.router
+        return overload_families(router.overload_sheds, router.overload_fallbacks)
 
     def _ages(self) -> list[float]:
         now = monotonic()

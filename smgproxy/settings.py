@@ -23,14 +23,19 @@ from smgproxy.api.cors import CorsOptions
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.dispatch.realtime_options import RealtimeOptions
+from smgproxy.dispatch.retry import RetryOptions
 from smgproxy.downstream.listener import ClientTimeouts
+from smgproxy.fleet.breaker import BreakerOptions
+from smgproxy.fleet.discovery_options import DiscoveryOptions
 from smgproxy.fleet.options import FleetOptions
+from smgproxy.fleet.overload import OverloadOptions
+from smgproxy.routing.options import PolicyOptions
 from smgproxy.routing.router import RoutingOptions
 from smgproxy.server_options import ServerOptions, parse_host
 from smgproxy.simulated.options import MAX_WORKERS, SimulatedOptions
 from smgproxy.telemetry.options import TelemetryOptions
 from smgproxy.tls.options import TlsOptions
-from smgproxy.upstream.pool import UpstreamOptions
+from smgproxy.upstream.options import UpstreamOptions
 from smgproxy.wire.http1_request import HeadLimits
 
 _SIMULATED = "Simulated Workers"
@@ -112,6 +117,11 @@ class Settings:
     fleet: FleetOptions = FleetOptions()
     limiter: LimiterOptions = LimiterOptions()
     scheduler: SchedulerOptions = SchedulerOptions()
+    policies: PolicyOptions = PolicyOptions()
+    retries: RetryOptions = RetryOptions()
+    breaker: BreakerOptions = BreakerOptions()
+    overload: OverloadOptions = OverloadOptions()
+    discovery: DiscoveryOptions = DiscoveryOptions()
     telemetry: TelemetryOptions = TelemetryOptions()
     keys: Keys | None = None  # None: nobody needs one
     tenant_header: str | None = None  # the header that is trusted to name the tenant
@@ -123,6 +133,13 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_metrics_host()
         self._refuse_shared_ports()
+        self._follow_discovery()
+
+    def _follow_discovery(self) -> None:
+        """Who is found again need not be kept while it is down."""
+        if self.fleet.remove_unhealthy_workers is None and self.discovery.provider:
+            fleet = dataclasses.replace(self.fleet, remove_unhealthy_workers=True)
+            object.__setattr__(self, "fleet", fleet)
 
     def _check_metrics_host(self) -> None:
         """The same kinds of address as for --host."""
@@ -170,6 +187,11 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "fleet": FleetOptions,
     "limiter": LimiterOptions,
     "scheduler": SchedulerOptions,
+    "policies": PolicyOptions,
+    "retries": RetryOptions,
+    "breaker": BreakerOptions,
+    "overload": OverloadOptions,
+    "discovery": DiscoveryOptions,
     "callers": KeyOptions,
     "tenant_rules": BudgetOptions,
     "tls": TlsOptions,
@@ -240,6 +262,7 @@ def make_settings(
         values["telemetry"]["log_level"] = log_level
     try:
         rooms = {room: make(**values[room]) for room, make in _ROOMS.items()}
+        rooms["policies"].check(rooms["routing"].policy)
         rooms["simulated"] = rooms["simulated"].options()
         rooms["tenant_rules"] = rooms["tenant_rules"].rules()
         callers = rooms.pop("callers")

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from smgproxy import __version__
-from smgproxy.flags_unsupported import UNSUPPORTED_FLAGS, UNSUPPORTED_VALUES
+from smgproxy.flags_unsupported import UNSUPPORTED_FLAGS
 from smgproxy.settings import DeclaredFlag
 
 # The order of the contract; a group that is not named here comes last.
@@ -72,7 +72,7 @@ def _value(one: DeclaredFlag) -> str:
         return ""
     letter = "TEXT" if one.kind is str else "N"
     what = one.flag.metavar or letter
-    if one.flag.choices:
+    if one.flag.choices and not one.flag.metavar:
         what = "{" + ",".join(one.flag.choices) + "}"
     return f"{what} ..." if one.flag.is_list else what
 
@@ -157,8 +157,6 @@ def flag_list(flags: Iterable[DeclaredFlag]) -> str:
     lines += ["", "Not supported yet:"]
     for names in UNSUPPORTED_FLAGS.values():
         lines += [f"  {name}" for name in names]
-    for name, values in UNSUPPORTED_VALUES.items():
-        lines += [f"  {name} {value}" for value in values]
     return "\n".join(lines) + "\n"
 
 
@@ -183,9 +181,6 @@ def _row(one: DeclaredFlag) -> str:
 def _planned() -> Iterator[str]:
     for group, names in UNSUPPORTED_FLAGS.items():
         yield _bullet(f"- {group}: " + ", ".join(f"`{name}`" for name in names))
-    for name, values in UNSUPPORTED_VALUES.items():
-        listed = ", ".join(f"`{value}`" for value in values)
-        yield _bullet(f"- Values of `{name}`: {listed}")
 
 
 def _bullet(text: str) -> str:

@@ -50,8 +50,12 @@ TOP: dict[str, set[str]] = {
     "drain": {"core", "dispatch", "downstream"},
     "probes": {"api", "wire", "dispatch", "downstream"},
     "places": {"downstream", "settings", "server_options", "system", "telemetry"},
-    "gateway": {*ROOMS, "settings", "banner", "drain", "places", "probes"},
-    "cli": {"api", "settings", "gateway", "arguments", "usage"},
+    "discovery": {"core", "fleet", "telemetry", "places"},
+    "gateway": {
+        *(*ROOMS, "settings", "banner", "discovery", "drain", "places", "probes"),
+    },
+    "run": {"gateway", "places", "settings", "simulated", "system", "tls"},
+    "cli": {"api", "settings", "run", "arguments", "usage"},
     "__main__": {"cli"},
 }
 ARROWS = ROOMS | TOP
@@ -60,6 +64,7 @@ ARROWS = ROOMS | TOP
 ASYNCIO_PLACES = (
     *(
         "gateway.py",
+        "run.py",
         "drain.py",
         "probes.py",
         "tls/connection.py",
@@ -75,7 +80,7 @@ ASYNCIO_PLACES = (
 )
 TASK_PLACES = ("dispatch/serve.py", "gateway.py", "simulated/")
 CATCH_ALL_PLACES = ("dispatch/serve.py", "gateway.py")
-PRINT_PLACES = ("cli.py", "gateway.py", "simulated/__main__.py")
+PRINT_PLACES = ("cli.py", "run.py", "gateway.py", "simulated/__main__.py")
 ENVIRONMENT_PLACES = ("cli.py", "__main__.py", "simulated/__main__.py")
 
 STARTS_TASKS = {"create_task", "ensure_future", "Task", "TaskGroup"}

@@ -10,6 +10,7 @@ from smgproxy import __version__
 from smgproxy.admission.keys import ControlKey, Keys, Role, Secret
 from smgproxy.admission.options import LimiterOptions
 from smgproxy.banner import Facts, banner
+from smgproxy.fleet.discovery_options import DiscoveryOptions
 from smgproxy.server_options import ServerOptions
 from smgproxy.settings import Settings
 from smgproxy.simulated.options import SimulatedOptions
@@ -50,7 +51,7 @@ def test_says_what_is_served_where() -> None:
     assert row(text, "metrics") == "http://127.0.0.3:35012/metrics"
     probes = "http://127.0.0.2:35011 (/health, /liveness, /readiness)"
     assert row(text, "probes") == probes
-    assert row(text, "policy") == "round_robin"
+    assert row(text, "policy") == "cache_aware"
 
 
 def test_probe_port_that_is_not_there_is_not_named() -> None:
@@ -89,6 +90,17 @@ def test_real_workers_are_listed_as_given() -> None:
 def test_without_workers_it_says_how_to_add_one() -> None:
     text = row(banner(Settings(), NO_FACTS), "workers")
     assert text == "none yet; --worker-urls names some, POST /workers adds one"
+
+
+def test_with_discovery_it_says_who_names_the_workers() -> None:
+    file = DiscoveryOptions(discovery_provider="file", discovery_file="x")
+    text = banner(Settings(discovery=file), NO_FACTS)
+    assert row(text, "workers") == "those that --discovery-file lists"
+    server = ServerOptions(worker_urls=("http://10.0.0.1:8000",))
+    pods = DiscoveryOptions(service_discovery=True, selector=("a=b",))
+    text = banner(Settings(server=server, discovery=pods), NO_FACTS)
+    assert row(text, "workers") == "the pods of Kubernetes that --selector matches"
+    assert "           http://10.0.0.1:8000\n" in text
 
 
 def test_many_workers_do_not_fill_the_screen() -> None:

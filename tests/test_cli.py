@@ -11,7 +11,7 @@ import pytest
 
 from smgproxy import __version__
 from smgproxy.cli import main
-from smgproxy.flags_unsupported import UNSUPPORTED_FLAGS, UNSUPPORTED_VALUES
+from smgproxy.flags_unsupported import UNSUPPORTED_FLAGS
 from smgproxy.settings import Settings, declared_flags
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,9 +40,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         settings.append(given)
         return 0
 
-    gateway = types.ModuleType("smgproxy.gateway")
-    vars(gateway)["run"] = run
-    monkeypatch.setitem(sys.modules, "smgproxy.gateway", gateway)
+    module = types.ModuleType("smgproxy.run")
+    vars(module)["run"] = run
+    monkeypatch.setitem(sys.modules, "smgproxy.run", module)
     return settings
 
 
@@ -135,7 +135,7 @@ def test_negative_number_is_a_value(capsys: Capture) -> None:
 def test_exit_status_of_the_gateway_is_passed_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sys.modules["smgproxy.gateway"], "run", lambda *_: 130)
+    monkeypatch.setattr(sys.modules["smgproxy.run"], "run", lambda *_: 130)
     assert main(["launch"]) == 130
 
 
@@ -184,7 +184,9 @@ def test_arguments_of_the_program_are_the_default(
         ),
         (
             ["--policy", "fastest"],
-            "--policy: must be one of round_robin, random, got fastest",
+            "--policy: must be one of cache_aware, consistent_hashing, least_load, "
+            "manual, passthrough, power_of_two, prefix_hash, random, round_robin, "
+            "got fastest",
         ),
         (
             ["--simulated-model", "a\nb"],
@@ -288,24 +290,6 @@ def test_flag_of_the_contract_is_built_or_refused_by_name(
 
 def test_only_flags_of_the_contract_are_promised() -> None:
     assert set(CONTRACT_FLAGS) >= UNSUPPORTED
-
-
-@pytest.mark.parametrize("value", UNSUPPORTED_VALUES["--policy"])
-def test_policy_of_the_contract_is_not_supported_yet(
-    capsys: Capture, value: str
-) -> None:
-    assert refused(capsys, "--policy", value) == (
-        2,
-        f"--policy: {value} is not supported yet by smgproxy {__version__}; "
-        "available: round_robin, random",
-    )
-
-
-def test_values_that_are_built_are_not_called_unsupported() -> None:
-    choices = {one.flag.name: one.flag.choices for one in declared_flags()}
-    for name, values in UNSUPPORTED_VALUES.items():
-        assert choices[name]
-        assert not set(values) & set(choices[name])
 
 
 def test_grpc_worker_is_not_supported_yet(capsys: Capture) -> None:

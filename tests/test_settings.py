@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from smgproxy.fleet.discovery_options import DiscoveryOptions
 from smgproxy.fleet.fields import InvalidSpec
+from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.spec import check_url
 from smgproxy.server_options import (
     NotSupportedYet,
@@ -255,3 +257,17 @@ def test_switch_with_no_fixed_default_can_be_switched_off() -> None:
         "--no-worker-auto-recovery",
     )
     assert flag("--reuse-port").spellings == ("--reuse-port",)
+
+
+@pytest.mark.parametrize(
+    ("given", "is_discovered", "is_removed"),
+    [(None, False, None), (None, True, True), (False, True, False)],
+)
+def test_failed_workers_are_removed_by_default_only_where_they_are_found_again(
+    given: bool | None, is_discovered: bool, is_removed: bool | None
+) -> None:
+    settings = Settings(
+        fleet=FleetOptions(remove_unhealthy_workers=given),
+        discovery=DiscoveryOptions(service_discovery=is_discovered),
+    )
+    assert settings.fleet.remove_unhealthy_workers is is_removed

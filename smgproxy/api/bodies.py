@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from smgproxy.api.chat import ChatRequest
@@ -10,6 +12,12 @@ from smgproxy.api.edits import Edits, rebuilt
 from smgproxy.api.endpoints import Endpoint
 from smgproxy.api.fields import Body
 from smgproxy.api.profiles import select
+from smgproxy.api.routing_inputs import (
+    cache_fields,
+    routing_ids,
+    routing_rid,
+    routing_text,
+)
 from smgproxy.core.errors import BadBody
 from smgproxy.core.message import RequestHead
 
@@ -38,6 +46,24 @@ class Call:
         self.body = body
         self.request: Body | None = request
         self.is_resliced = is_resliced
+
+    # -- what the choice of a worker may ask -----------------------------------------
+
+    def text(self) -> str:
+        """The prompt's text."""
+        return routing_text(self.request)
+
+    def token_ids(self) -> Sequence[int] | None:
+        """The prompt's token ids, where the body has them."""
+        return routing_ids(self.request)
+
+    def rid(self) -> str | None:
+        """The request's own id."""
+        return routing_rid(self.request)
+
+    def cache_fields(self) -> Sequence[str | None]:
+        """What sets its cache entries apart from others'."""
+        return cache_fields(self.request)
 
 
 class BodyReader:

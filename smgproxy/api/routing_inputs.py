@@ -20,7 +20,7 @@ class _TextPart(msgspec.Struct):
 
 
 _part = msgspec.json.Decoder(_TextPart)
-_ids = msgspec.json.Decoder(list[int] | list[list[int]])
+_ids = msgspec.json.Decoder(list[int])
 
 
 def routing_text(request: Body | None) -> str:
@@ -52,12 +52,13 @@ def routing_ids(request: Body | None) -> Sequence[int] | None:
     """The token ids of a ``/generate``; of a batch, its first sequence."""
     if not isinstance(request, GenerateRequest) or not request.input_ids:
         return None
+    ids = request.input_ids
     try:
-        ids = _ids.decode(b"[" + b",".join(map(bytes, request.input_ids)) + b"]")
+        if bytes(ids[0])[:1] == b"[":
+            return _ids.decode(ids[0])
+        return _ids.decode(b"[" + b",".join([bytes(one) for one in ids]) + b"]")
     except msgspec.DecodeError:
         return None  # the worker's to judge
-    first = ids[0]
-    return first if isinstance(first, list) else ids  # type: ignore[return-value]
 
 
 def routing_rid(request: Body | None) -> str | None:

@@ -25,14 +25,15 @@ def worker_view(worker: Worker, job: Job | None = None) -> dict[str, Any]:
         view["labels"] = worker.labels
     view["priority"] = worker.priority
     view["cost"] = worker.cost
-    for name in ("health", "http_pool"):
-        if name in worker.spec:
-            view[name] = worker.spec[name]
+    view.update(worker.spec)
     view["max_connection_attempts"] = MAX_CONNECTION_ATTEMPTS
     view["is_healthy"] = worker.is_ready
     view["status"] = worker.state.value
     view["load"] = worker.load
-    view["http2"] = False
+    view["http2"] = worker.http2
+    if worker.dp_rank is not None:
+        view["dp_rank"] = worker.dp_rank
+        view["dp_size"] = worker.dp_size
     if worker.engine_load is not None:
         view["engine_load"] = worker.engine_load
     if job is not None:

@@ -25,6 +25,10 @@ from smgproxy.fleet.spec import parse_patch, parse_spec
 _SHOWN_CHARACTERS = 100
 _ADDING = "Worker addition queued for background processing"
 _UPDATING = "Worker update queued for background processing"
+_NO_PUT = (
+    "PUT is not supported with --dp-aware, where an engine is several workers. "
+    "Use DELETE + POST instead."
+)
 _REMOVING = "Worker removal queued for background processing"
 
 
@@ -103,6 +107,8 @@ class Workers:
 
     def _replace(self, request: ControlRequest) -> Reply:
         worker_id = _worker_id(request)
+        if self._fleet.is_dp_aware:
+            raise _Refused(400, "BAD_REQUEST", _NO_PUT)
         spec = parse_spec(_json(request))
         url = self._fleet.url_of(worker_id)
         if url != spec.url:

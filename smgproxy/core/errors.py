@@ -345,6 +345,11 @@ class SendFailed(UpstreamError):
     is_resendable = True
 
 
+class SendUnseen(SendFailed):
+    """The worker ended its connection, and said that it had not looked at the request
+    (RFC 9113 section 6.8)."""
+
+
 class ReplyBroken(UpstreamError):
     """The worker's connection broke inside its response."""
 

@@ -26,6 +26,10 @@ class Hold:
 # is noticed while it waits.
 BACKLOG_BYTES = 64 * 1024
 
+# Pieces of a body that nobody needs apart are put together up to this size: each takes
+# a hundred bytes of its own, and a client of HTTP/2 may send a body byte by byte.
+SMALL_BYTES = 1024
+
 # A stream's last bytes, enough to tell whether they end an event (CR LF CR LF).
 TAIL_BYTES = 4
 
@@ -80,6 +84,9 @@ class Source:
         "delivered",
         "tail",
     )
+
+    # Up to which size pieces that wait are put together; a worker's stay as they came.
+    small_bytes = 0
 
     def __init__(self) -> None:
         self._sink: Sink | None = None
@@ -209,9 +216,12 @@ class Source:
     # -- inside ----------------------------------------------------------------------
 
     def _keep(self, data: bytes, end: bool, size: int) -> None:
-        if self._backlog is None:
-            self._backlog = deque()
-        self._backlog.append((data, end))
+        backlog = self._backlog
+        if backlog is None:
+            backlog = self._backlog = deque()
+        if backlog and len(backlog[-1][0]) + size <= self.small_bytes:
+            data = backlog.pop()[0] + data
+        backlog.append((data, end))
         self._backlog_bytes += size
         if self._holds != Hold.NO_SINK or self._backlog_bytes >= BACKLOG_BYTES:
             self._match_transport()
@@ -279,7 +289,11 @@ class Collector(Sink):
                 self.source.abort(error)
             self.abort(error)
             return
-        self._pieces.append(data)
+        pieces = self._pieces
+        if pieces and len(pieces[-1]) + len(data) <= SMALL_BYTES:
+            pieces[-1] += data
+        else:
+            pieces.append(data)
         if end and not self._waiter.done():
             self._waiter.set_result(b"".join(self._pieces))
             # The source still points here: keep no second copy of the body.

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.bodies import BodyReader, Call
-from smgproxy.api.endpoints import Carried, Endpoint
+from smgproxy.api.endpoints import Endpoint
 from smgproxy.core.clock import monotonic
-from smgproxy.core.errors import (
-    BodyTooLarge,
-    GatewayError,
-    ModelNotFound,
-    NoAvailableWorkers,
-    ReplyBroken,
-    ReplyCutShort,
-    ReplyTooLarge,
-    UploadTimeout,
-    UpstreamError,
-    UpstreamTimeout,
-)
-from smgproxy.core.exchange import Exchange, Phase, Verdict
-from smgproxy.core.flow import Sink, collect
-from smgproxy.core.message import ResponseHead, WorkerRequest
-from smgproxy.dispatch.bodymode import STREAMABLE
-from smgproxy.dispatch.charge import TailKeeper, reserve, settle
-from smgproxy.dispatch.filters import ResliceSink
-from smgproxy.dispatch.headers import headers_to_client, headers_to_worker
-from smgproxy.dispatch.held_head import HeldHead
-from smgproxy.dispatch.keepalive import KeepAlives, LiveStream
+from smgproxy.core.errors import BodyTooLarge, GatewayError, UpstreamError
+from smgproxy.core.exchange import Exchange, Phase
+from smgproxy.core.flow import collect
+from smgproxy.core.message import WorkerRequest
+from smgproxy.dispatch.answers import Answers
+from smgproxy.dispatch.bodymode import STREAMABLE, BodyRules
+from smgproxy.dispatch.charge import reserve
+from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.options import DispatchOptions
+from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.dispatch.upload import Uploads
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
@@ -37,25 +26,19 @@ from smgproxy.routing.router import Router
 from smgproxy.telemetry.stats import RouterStats
 from smgproxy.upstream.leg import Leg
 from smgproxy.upstream.pool import Upstream
-from smgproxy.wire.sse import error_event
 
 # With retries off, a body of this size or more is sent once and not kept meanwhile.
 ONE_SHOT_BYTES = 1024 * 1024
+# Pauses need no secret: seeded once, its own.
+_draw = random.Random().random
 
 
 class Forwarder:
     """Carries inference requests to HTTP workers."""
 
     __slots__ = (
-        "_reader",
-        "_router",
-        "_upstream",
-        "_options",
-        "_stats",
-        "_loop",
-        "_budgets",
-        "_uploads",
-        "keepalives",
+        *("_reader", "_router", "_upstream", "_options", "_retries", "_stats"),
+        *("_budgets", "_uploads", "answers"),
     )
 
     def __init__(
@@ -64,9 +47,11 @@ class Forwarder:
         router: Router,
         upstream: Upstream,
         options: DispatchOptions,
+        retries: RetryOptions,
         stats: RouterStats,
         loop: asyncio.AbstractEventLoop,
         budgets: Budgets | None = None,
+        has_key_override: bool = False,
     ) -> None:
         """``budgets``: None when tenants have none."""
         self._budgets = budgets
@@ -74,10 +59,15 @@ class Forwarder:
         self._router = router
         self._upstream = upstream
         self._options = options
+        self._retries = retries
         self._stats = stats
-        self._loop = loop
-        self._uploads = Uploads(router, upstream, options, stats, budgets, self)
-        self.keepalives = KeepAlives(options.sse_keepalive_secs)
+        self.answers = Answers(options, stats, loop)
+        rules = BodyRules(
+            has_key_override=has_key_override,
+            retries_enabled=retries.is_enabled,
+            max_buffered_bytes=options.max_buffered_request_bytes,
+        )
+        self._uploads = Uploads(router, upstream, rules, stats, budgets, self.answers)
 
     async def forward(self, exchange: Exchange, endpoint: Endpoint) -> None:
         """Read the body, pick a worker, relay its answer. Raises GatewayError.
@@ -85,9 +75,9 @@ class Forwarder:
         One coroutine for the whole usual story: each more of them costs every request.
         """
         if endpoint.name in STREAMABLE:
-            uploaded_to = self._uploads.pick(exchange.head)
-            if uploaded_to is not None:
-                await self._uploads.forward(exchange, endpoint, uploaded_to)
+            upload = self._uploads.pick(exchange.head)
+            if upload is not None:
+                await self._uploads.forward(exchange, endpoint, upload)
                 return
         limit = self._options.max_payload_size
         body = exchange.request.take_all()
@@ -102,39 +92,74 @@ class Forwarder:
         is_stream = call.is_stream and endpoint.may_stream
         model = self._count_request(call, endpoint, is_stream)
         began = monotonic()
-        routed = RoutingRequest(call.model, exchange.head.first, began)
-        worker: Worker | None = None
-        leg: Leg | None = None
-        try:
-            worker = exchange.worker = self._router.pick(routed)
-            request = self._request(exchange, endpoint, call, worker)
-            leg, reply = await self._upstream.call(
-                worker,
-                request,
-                worker.http_pool.timeout_secs,
-                is_one_shot=self._releases(call),
-            )
-            self.note_answer(worker, reply.status)
-            if is_stream:
-                await self.relay(
-                    exchange, endpoint, worker, leg, reply, call.is_resliced
+        answers, router = self.answers, self._router
+        routed = RoutingRequest(call.model, exchange.head.first, began, call)
+        attempts = Attempts(self._retries)
+        while True:
+            worker: Worker | None = None
+            leg: Leg | None = None
+            try:
+                worker = exchange.worker = router.pick(routed)
+                attempts.begin()
+                leg, reply = await self._upstream.call(
+                    worker,
+                    self._request(exchange, endpoint, call, worker),
+                    worker.http_pool.timeout_secs,
+                    is_one_shot=self._releases(call),
                 )
-            else:
-                whole = leg.take_all()
-                if whole is None:
-                    whole = await self.collect_reply(worker, leg)
-                self.answer_whole(exchange, worker, reply, whole)
-        except GatewayError as error:
-            if leg is None:  # one count an attempt: an answer has its own
-                self._stats.count_upstream(error.status, str(error.code))
-            self.note_error(error, worker, model, endpoint)
-            raise
-        finally:
-            if worker is not None:
-                self._router.release(routed)
-            if leg is not None and not leg.is_ended:
-                leg.abort(UpstreamError("the exchange is over"))
-        self.note_end(reply.status, model, endpoint, monotonic() - began)
+                answers.note_answer(worker, reply.status, attempts)
+                if reply.status < 400 or not attempts.retries_answer(
+                    worker, reply.status, self._has_other, routed
+                ):
+                    if is_stream:
+                        await answers.relay(
+                            exchange, endpoint, worker, leg, reply, call.is_resliced
+                        )
+                    else:
+                        whole = leg.take_all()
+                        if whole is None:
+                            whole = await answers.collect_reply(worker, leg)
+                        answers.answer_whole(exchange, worker, reply, whole)
+                    break
+            except GatewayError as error:
+                if leg is None:  # one count an attempt: an answer has its own
+                    self._stats.count_upstream(error.status, str(error.code))
+                if worker is not None:
+                    answers.note_failure(worker, error, attempts)
+                if exchange.phase >= Phase.COMMITTED or not attempts.retries_error(
+                    error
+                ):
+                    answers.note_error(error, model, endpoint)
+                    self._note_exhausted(attempts, endpoint)
+                    raise
+            finally:
+                if worker is not None:
+                    router.release(routed)
+                if leg is not None and not leg.is_ended:
+                    leg.abort(UpstreamError("the exchange is over"))
+            await self._pause(attempts, endpoint, routed)
+        if attempts.is_exhausted:
+            self._note_exhausted(attempts, endpoint)
+        answers.note_end(reply.status, model, endpoint, monotonic() - began)
+
+    def _has_other(self, routed: RoutingRequest, attempts: Attempts) -> bool:
+        """Whether the next attempt could go elsewhere."""
+        routed.excluded = attempts.excluded
+        return self._router.has_other(routed)
+
+    async def _pause(
+        self, attempts: Attempts, endpoint: Endpoint, routed: RoutingRequest
+    ) -> None:
+        """Wait before the next attempt; its worker is picked by what is then known."""
+        secs = attempts.backoff_secs(_draw())
+        self._stats.count_retry(endpoint.name, attempts.made, secs)
+        await asyncio.sleep(secs)
+        routed.now = monotonic()
+        routed.excluded = attempts.excluded
+
+    def _note_exhausted(self, attempts: Attempts, endpoint: Endpoint) -> None:
+        if attempts.is_exhausted:
+            self._stats.count_exhausted(endpoint.name)
 
     def _count_request(self, call: Call, endpoint: Endpoint, is_stream: bool) -> str:
         """Count a request that is to be routed; the label of its model."""
@@ -156,196 +181,9 @@ class Forwarder:
     def _releases(self, call: Call) -> bool:
         """Whether the body is let go with its send: a large one without retries."""
         size = len(call.body)
-        if self._options.retries_enabled or size < ONE_SHOT_BYTES:
+        if self._retries.is_enabled or size < ONE_SHOT_BYTES:
             return False
         call.body = b""
         call.request = None  # parts of it are views of the body
         self._stats.released_early_bytes += size
         return True
-
-    # -- what is done with an answer, whichever way the request's body went ----------
-
-    def note_answer(self, worker: Worker, status: int) -> None:
-        """A worker's response head came."""
-        self._stats.count_upstream(status, "")
-        if status >= 500:
-            _charge(worker, _answer_type(status))
-
-    def note_end(
-        self, status: int, model: str, endpoint: Endpoint | Carried, secs: float
-    ) -> None:
-        """A worker's answer was relayed to its end."""
-        if status < 400:
-            self._stats.observe(model, endpoint.name, secs)
-        else:
-            self._stats.count_error(model, endpoint.name, _answer_type(status))
-
-    def note_error(
-        self,
-        error: GatewayError,
-        worker: Worker | None,
-        model: str,
-        endpoint: Endpoint | Carried,
-    ) -> None:
-        """The request failed; its worker is charged if it was the worker's fault."""
-        error_type = _error_type(error)
-        self._stats.count_error(model, endpoint.name, error_type)
-        if worker is not None and not isinstance(error, UploadTimeout):
-            _charge(worker, error_type)
-
-    def answer_whole(
-        self, exchange: Exchange, worker: Worker, reply: ResponseHead, body: bytes
-    ) -> None:
-        """Relay a reply that was read to its end, so that a broken one is an error."""
-        limit = self._options.max_payload_size
-        if len(body) > limit:
-            raise _too_large(worker, limit)
-        exchange.commit()
-        response = exchange.response
-        headers = headers_to_client(reply, exchange, worker)
-        response.start(ResponseHead(reply.status, headers, len(body)))
-        response.write(body, True)
-        if exchange.reservation is not None:
-            settle(exchange.reservation, reply.status, body)
-
-    async def collect_reply(self, worker: Worker, leg: Leg) -> bytes:
-        """Wait for the rest of a reply. Raises UpstreamError."""
-        limit = self._options.max_payload_size
-        try:
-            return await collect(leg, limit, lambda: _too_large(worker, limit))
-        except ReplyBroken as error:
-            raise ReplyCutShort(
-                f"Failed to get response body: {error.cause}",
-                headers=_routed(worker),
-            ) from None
-        except UpstreamError as error:
-            # Too long, too late or malformed: its head came from this worker.
-            error.headers = _routed(worker)
-            raise
-
-    async def relay(
-        self,
-        exchange: Exchange,
-        endpoint: Endpoint,
-        worker: Worker,
-        leg: Leg,
-        reply: ResponseHead,
-        is_resliced: bool = False,
-    ) -> None:
-        """Pass the reply on as it comes; ``is_resliced``: with its deltas cut anew."""
-        response: Sink = exchange.response
-        exchange.done = self._loop.create_future()
-        if exchange.ticket is not None and exchange.ticket.holds_head:
-            response = HeldHead(exchange)  # commits with the first byte
-        else:
-            exchange.commit()
-        resliced: ResliceSink | None = None
-        if is_resliced and _is_plain_events(reply):
-            resliced = ResliceSink(response, self._loop.call_later, monotonic)
-            reply.length = None
-        sink = resliced or response
-        headers = headers_to_client(reply, exchange, worker)
-        response.start(ResponseHead(reply.status, headers, reply.length))
-        is_events = _takes_events(reply)
-        live = LiveStream(leg, response, endpoint.is_anthropic, monotonic())
-        if is_events:
-            self.keepalives.watch(live)
-        tail = None if exchange.reservation is None else TailKeeper(sink)
-        try:
-            leg.join(tail or sink)
-            response.flush()
-            await exchange.done
-            if tail is not None:
-                tail.settle(exchange.reservation, reply.status)
-        except UpstreamError as error:
-            self._end_broken(exchange, endpoint, leg, error, is_events, resliced)
-            raise
-        except asyncio.CancelledError:
-            if exchange.verdict is Verdict.DRAINED:
-                stopped = UpstreamError("", "the gateway is shutting down")
-                self._end_broken(exchange, endpoint, leg, stopped, is_events, resliced)
-            raise
-        finally:
-            self.keepalives.forget(live)
-            if resliced is not None:
-                resliced.close()
-
-    def _end_broken(
-        self,
-        exchange: Exchange,
-        endpoint: Endpoint,
-        leg: Leg,
-        error: UpstreamError,
-        is_events: bool,
-        resliced: ResliceSink | None,
-    ) -> None:
-        """End a stream whose worker failed so that its client can tell.
-
-        An event stream gets the contract's error event and a clean end, because SDKs
-        show that and only raise on a dropped connection. What cannot take the event
-        is cut. While nothing has left there can still be an ordinary answer.
-        """
-        if exchange.phase != Phase.COMMITTED:
-            return
-        exchange.error_code = "stream_error"
-        exchange.done = None
-        tail = leg.tail
-        leg.abort(error)
-        if resliced is not None:
-            resliced.finish()
-        if is_events:
-            event = error_event(error.cause, tail, endpoint.is_anthropic)
-            exchange.response.write(event, True)
-        else:
-            exchange.response.abort(error)
-
-
-def _takes_events(reply: ResponseHead) -> bool:
-    """Whether events of our own may stand among the worker's.
-
-    Not in a body of a set length, whose end they would push out, nor in a coded one,
-    which they would break.
-    """
-    return reply.length is None and _is_plain_events(reply)
-
-
-def _is_plain_events(reply: ResponseHead) -> bool:
-    """Whether a body is an event stream whose bytes can be read."""
-    return reply.is_event_stream and reply.get(b"content-encoding") is None
-
-
-def _error_type(error: GatewayError) -> str:
-    """The ``error_type`` label of a router error."""
-    if isinstance(error, (ModelNotFound, NoAvailableWorkers)):
-        return "no_workers"
-    if isinstance(error, UpstreamTimeout):
-        return "timeout"
-    if isinstance(error, UpstreamError):
-        return "backend_error"
-    return "validation_error" if error.status < 500 else "internal_error"
-
-
-def _answer_type(status: int) -> str:
-    """The ``error_type`` label of a worker's own answer that is an error."""
-    if status < 500:
-        return "validation_error"
-    return "timeout" if status == 504 else "backend_error"
-
-
-def _charge(worker: Worker, error_type: str) -> None:
-    """Count against a worker what was its fault."""
-    if error_type == "timeout":
-        worker.timeouts += 1
-    elif error_type == "backend_error":
-        worker.backend_errors += 1
-
-
-def _routed(worker: Worker) -> tuple[tuple[bytes, bytes], ...]:
-    """What an error carries that was met while a worker's reply was read."""
-    return ((b"x-smg-routed-worker-id", worker.routed_id),)
-
-
-def _too_large(worker: Worker, limit: int) -> ReplyTooLarge:
-    return ReplyTooLarge(
-        f"Response from worker exceeded {limit} bytes", headers=_routed(worker)
-    )

@@ -49,13 +49,6 @@ class DispatchOptions:
         "comment; 0 = off",
         minimum=0,
     )
-    disable_retries: bool = flag(
-        False,
-        "--disable-retries",
-        "Retry Configuration",
-        "one attempt for each request, so that bodies of any size need not be read "
-        "before they go on",
-    )
     request_id_headers: tuple[str, ...] = flag(
         (),
         "--request-id-headers",
@@ -65,8 +58,3 @@ class DispatchOptions:
         is_list=True,
         parse=parse_header_name,
     )
-
-    @property
-    def retries_enabled(self) -> bool:
-        """Whether a body has to be kept for another attempt."""
-        return not self.disable_retries

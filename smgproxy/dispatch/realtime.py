@@ -21,7 +21,7 @@ from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.message import Headers, ResponseHead, WorkerRequest
 from smgproxy.dispatch.charge import reserve_unread
 from smgproxy.dispatch.headers import headers_to_worker
-from smgproxy.dispatch.realtime_attempt import Attempts
+from smgproxy.dispatch.realtime_attempt import Picks
 from smgproxy.dispatch.realtime_options import RealtimeOptions
 from smgproxy.dispatch.realtime_session import Session
 from smgproxy.fleet.worker import Worker
@@ -45,13 +45,13 @@ class Realtime:
     """Opens sessions, and knows which ones are running."""
 
     __slots__ = (
-        *("endpoint", "stats", "is_draining", "_attempts", "_sockets", "_options"),
+        *("endpoint", "stats", "is_draining", "_picks", "_sockets", "_options"),
         *("_budgets", "_loop", "_sessions"),
     )
 
     def __init__(
         self,
-        attempts: Attempts,
+        picks: Picks,
         sockets: WorkerSockets,
         options: RealtimeOptions,
         stats: RealtimeStats,
@@ -61,7 +61,7 @@ class Realtime:
         self.endpoint = Carried(PATH, "realtime", self.carry)
         self.stats = stats
         self.is_draining = False  # set when no session may begin any more
-        self._attempts = attempts
+        self._picks = picks
         self._sockets = sockets
         self._options = options
         self._budgets = budgets
@@ -80,7 +80,7 @@ class Realtime:
             raise BadUpgrade(error.reason) from None
         if self._budgets is not None:
             reserve_unread(self._budgets, exchange)
-        attempt = self._attempts.begin(exchange, self.endpoint, model, True)
+        attempt = self._picks.begin(exchange, self.endpoint, model, True)
         with attempt:
             worker = attempt.worker
             leg, reply = await self._open(exchange, worker, model, offer)
@@ -89,7 +89,7 @@ class Realtime:
                 await self._run(exchange, leg, reply)
             else:
                 self.stats.refused += 1
-                answers = self._attempts.answers
+                answers = self._picks.answers
                 whole = await answers.collect_reply(worker, leg)
                 answers.answer_whole(exchange, worker, reply, whole)
 

@@ -9,14 +9,18 @@ from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.message import ResponseHead
-from smgproxy.dispatch.upload import Answers
+from smgproxy.dispatch.answers import Answers
+from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.labelled import LabelledRouter
 from smgproxy.telemetry.stats import RouterStats
 from smgproxy.upstream.leg import Leg
 
+# Each of them makes something at its worker that is not to be made twice.
+_ONE_ATTEMPT = RetryOptions(disable_retries=True)
 
-class Attempts:
+
+class Picks:
     """Makes them, each a context to call the worker in."""
 
     __slots__ = ("router", "answers", "stats")
@@ -39,7 +43,7 @@ class Attempts:
             label = stats.label(model, False)
             stats.count_request(label, endpoint.name, is_stream)
             stats.count_upstream(error.status, str(error.code))
-            self.answers.note_error(error, None, label, endpoint)
+            self.answers.note_error(error, label, endpoint)
             raise
         exchange.worker = worker
         label = stats.label(model, True)
@@ -51,15 +55,19 @@ class Attempts:
 class Attempt:
     """The worker, from its pick until the answer's last byte, or its failure."""
 
-    __slots__ = ("worker", "_owner", "_label", "_endpoint", "_began", "_leg", "_status")
+    __slots__ = (
+        *("worker", "_owner", "_label", "_endpoint", "_attempts"),
+        *("_began", "_leg", "_status"),
+    )
 
     def __init__(
-        self, owner: Attempts, worker: Worker, label: str, endpoint: Carried
+        self, owner: Picks, worker: Worker, label: str, endpoint: Carried
     ) -> None:
         self.worker = worker
         self._owner = owner
         self._label = label
         self._endpoint = endpoint
+        self._attempts = Attempts(_ONE_ATTEMPT)
         self._began = monotonic()
         self._leg: Leg | None = None
         self._status = 0
@@ -68,7 +76,7 @@ class Attempt:
         """The head of the worker's answer came."""
         self._leg = leg
         self._status = reply.status
-        self._owner.answers.note_answer(self.worker, reply.status)
+        self._owner.answers.note_answer(self.worker, reply.status, self._attempts)
 
     def __enter__(self) -> Attempt:
         return self
@@ -89,4 +97,5 @@ class Attempt:
         elif isinstance(error, GatewayError):
             if leg is None:  # one count an attempt: an answer has its own
                 owner.stats.count_upstream(error.status, str(error.code))
-            owner.answers.note_error(error, self.worker, self._label, self._endpoint)
+            owner.answers.note_failure(self.worker, error, self._attempts)
+            owner.answers.note_error(error, self._label, self._endpoint)

@@ -22,7 +22,7 @@ from smgproxy.core.flow import collect
 from smgproxy.core.message import Headers, WorkerRequest
 from smgproxy.dispatch.charge import reserve_unread
 from smgproxy.dispatch.headers import headers_to_worker
-from smgproxy.dispatch.realtime_attempt import Attempts
+from smgproxy.dispatch.realtime_attempt import Picks
 from smgproxy.fleet.worker import Worker
 from smgproxy.upstream.pool import Upstream
 
@@ -38,18 +38,18 @@ NAMES = {
 class RealtimeCall:
     """One of these routes."""
 
-    __slots__ = (*("endpoint", "_attempts", "_upstream", "_limit", "_budgets"),)
+    __slots__ = (*("endpoint", "_picks", "_upstream", "_limit", "_budgets"),)
 
     def __init__(
         self,
         path: str,
-        attempts: Attempts,
+        picks: Picks,
         upstream: Upstream,
         max_payload_bytes: int,
         budgets: Budgets | None = None,
     ) -> None:
         self.endpoint = Carried(path, NAMES[path], self.carry)
-        self._attempts = attempts
+        self._picks = picks
         self._upstream = upstream
         self._limit = max_payload_bytes
         self._budgets = budgets
@@ -66,9 +66,9 @@ class RealtimeCall:
             path = endpoint.path.encode()
         if self._budgets is not None:
             reserve_unread(self._budgets, exchange)
-        attempt = self._attempts.begin(exchange, endpoint, model, False)
+        attempt = self._picks.begin(exchange, endpoint, model, False)
         with attempt:
-            worker, answers = attempt.worker, self._attempts.answers
+            worker, answers = attempt.worker, self._picks.answers
             headers = _headers(exchange, worker, len(body))
             leg, reply = await self._upstream.call(
                 worker,

@@ -7,15 +7,16 @@ import asyncio
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.endpoints import Routes
 from smgproxy.core.access import Access
+from smgproxy.dispatch.answers import Answers
 from smgproxy.dispatch.realtime import Realtime
-from smgproxy.dispatch.realtime_attempt import Attempts
+from smgproxy.dispatch.realtime_attempt import Picks
 from smgproxy.dispatch.realtime_calls import NAMES, RealtimeCall
 from smgproxy.dispatch.realtime_options import RealtimeOptions
-from smgproxy.dispatch.upload import Answers
+from smgproxy.fleet.registry import Registry
 from smgproxy.routing.labelled import LabelledRouter
 from smgproxy.telemetry.realtime import RealtimeStats
 from smgproxy.telemetry.stats import RouterStats
-from smgproxy.upstream.pool import Upstream
+from smgproxy.upstream.pool import Secure, Upstream
 from smgproxy.upstream.websocket import WorkerSockets
 
 
@@ -26,9 +27,9 @@ class RealtimeRoutes:
 
     def __init__(
         self,
-        router: LabelledRouter,
+        registry: Registry,
         upstream: Upstream,
-        sockets: WorkerSockets,
+        secure: Secure,
         options: RealtimeOptions,
         answers: Answers,
         routed: RouterStats,
@@ -36,13 +37,16 @@ class RealtimeRoutes:
         loop: asyncio.AbstractEventLoop,
         budgets: Budgets | None = None,
     ) -> None:
-        """``answers``: what is done with workers' answers that are ordinary ones."""
+        """``secure``: for workers that are spoken to over TLS.
+
+        ``answers``: what is done with workers' answers that are ordinary ones.
+        """
         self.stats = RealtimeStats()
-        self.sockets = sockets
-        attempts = Attempts(router, answers, routed)
-        self._sessions = Realtime(attempts, sockets, options, self.stats, loop, budgets)
+        self.sockets = sockets = WorkerSockets(loop, secure)
+        picks = Picks(LabelledRouter(registry), answers, routed)
+        self._sessions = Realtime(picks, sockets, options, self.stats, loop, budgets)
         self._calls = [
-            RealtimeCall(path, attempts, upstream, max_payload_bytes, budgets)
+            RealtimeCall(path, picks, upstream, max_payload_bytes, budgets)
             for path in NAMES
         ]
 

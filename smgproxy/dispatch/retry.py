@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import TypeVar
 
-from smgproxy.core.errors import GatewayError, ReplyTooLarge, UpstreamError
+from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.core.options import flag
 from smgproxy.fleet.worker import Worker
 
 _GROUP = "Retry Configuration"
+_T = TypeVar("_T")
 
 RETRIED_STATUS_CODES = frozenset((408, 429, 502, 503, 504))
 # An engine's own failure is not worth asking the same engine again.
@@ -64,6 +66,19 @@ class RetryOptions:
         maximum=1,
     )
 
+    disable_retries: bool = flag(
+        False,
+        "--disable-retries",
+        _GROUP,
+        "one attempt for each request, so that bodies of any size need not be read "
+        "before they go on",
+    )
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether a body has to be kept for another attempt."""
+        return not self.disable_retries and self.retry_max_retries > 1
+
     def __post_init__(self) -> None:
         if self.retry_max_backoff_ms < self.retry_initial_backoff_ms:
             raise ValueError(
@@ -96,9 +111,9 @@ class Attempts:
 
     __slots__ = ("_options", "_most", "_charged", "made", "excluded", "is_exhausted")
 
-    def __init__(self, options: RetryOptions, is_enabled: bool = True) -> None:
+    def __init__(self, options: RetryOptions) -> None:
         self._options = options
-        self._most = options.retry_max_retries if is_enabled else 1
+        self._most = 1 if options.disable_retries else options.retry_max_retries
         self._charged: set[Worker] = set()
         self.made = 0
         self.excluded: frozenset[Worker] = frozenset()
@@ -109,26 +124,29 @@ class Attempts:
         self.made += 1
 
     def retries_answer(
-        self, worker: Worker, status: int, has_other: Callable[[], bool]
+        self,
+        worker: Worker,
+        status: int,
+        has_other: Callable[[_T, Attempts], bool],
+        routed: _T,
     ) -> bool:
         """Whether a worker's answer is dropped, and another attempt made.
 
-        ``has_other`` tells whether a worker outside ``excluded`` could be picked; it
-        is asked only after a 500.
+        ``has_other`` tells whether ``routed`` could go to a worker that is not
+        ``excluded``; it is asked only after a 500.
         """
         if status == RETRIED_ELSEWHERE:
             self.excluded |= {worker}
-            return self._again(has_other())
+            return self._again(has_other(routed, self))
         return self._again(status in RETRIED_STATUS_CODES)
 
     def retries_error(self, error: GatewayError) -> bool:
         """Whether another attempt is made after one that got no whole answer.
 
         Errors that the gateway met at a worker are retried, whatever their status;
-        its own refusals are not: nobody to pick, shed, too large.
+        its own refusals are not: nobody to pick, shed.
         """
-        is_transport = isinstance(error, UpstreamError)
-        return self._again(is_transport and not isinstance(error, ReplyTooLarge))
+        return self._again(isinstance(error, UpstreamError))
 
     def charges(self, worker: Worker) -> bool:
         """Whether a failure is this request's first at ``worker``.

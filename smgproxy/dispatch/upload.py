@@ -7,18 +7,18 @@ side; whichever way the upload ends early, its worker sees a body without an end
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
 
 from smgproxy.admission.budgets import Budgets
-from smgproxy.api.endpoints import Carried, Endpoint
+from smgproxy.api.endpoints import Endpoint
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import BodyAborted, GatewayError, UpstreamError
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.message import RequestHead, ResponseHead, WorkerRequest
+from smgproxy.dispatch.answers import Answers
 from smgproxy.dispatch.bodymode import NO_AVAILABLE_WORKER, BodyRules, choose_path
 from smgproxy.dispatch.charge import reserve_unread
 from smgproxy.dispatch.headers import headers_to_worker
-from smgproxy.dispatch.options import DispatchOptions
+from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router
@@ -28,45 +28,8 @@ from smgproxy.upstream.pool import Upstream
 
 # The body is not read, so neither is the model's name in it.
 _MODEL = "unknown"
-
-
-class Answers(Protocol):
-    """What is done with a worker's answer, whichever way the request's body went."""
-
-    def note_answer(self, worker: Worker, status: int) -> None:
-        """A worker's response head came."""
-
-    def note_end(
-        self, status: int, model: str, endpoint: Endpoint | Carried, secs: float
-    ) -> None:
-        """A worker's answer was relayed to its end."""
-
-    def note_error(
-        self,
-        error: GatewayError,
-        worker: Worker | None,
-        model: str,
-        endpoint: Endpoint | Carried,
-    ) -> None:
-        """The request failed."""
-
-    def answer_whole(
-        self, exchange: Exchange, worker: Worker, reply: ResponseHead, body: bytes
-    ) -> None:
-        """Send an answer that was read to its end."""
-
-    async def collect_reply(self, worker: Worker, leg: Leg) -> bytes:
-        """Read an answer to its end."""
-
-    async def relay(
-        self,
-        exchange: Exchange,
-        endpoint: Endpoint,
-        worker: Worker,
-        leg: Leg,
-        reply: ResponseHead,
-    ) -> None:
-        """Pass an answer on as it comes."""
+# What has been passed on cannot be sent again.
+_ONE_ATTEMPT = RetryOptions(disable_retries=True)
 
 
 class Uploads:
@@ -78,17 +41,14 @@ class Uploads:
         self,
         router: Router,
         upstream: Upstream,
-        options: DispatchOptions,
+        rules: BodyRules,
         stats: RouterStats,
         budgets: Budgets | None,
         answers: Answers,
     ) -> None:
         self._router = router
         self._upstream = upstream
-        self._rules = BodyRules(
-            retries_enabled=options.retries_enabled,
-            max_buffered_bytes=options.max_buffered_request_bytes,
-        )
+        self._rules = rules
         self._stats = stats
         self._budgets = budgets
         self._answers = answers
@@ -128,6 +88,7 @@ class Uploads:
         answers = self._answers
         began = monotonic()
         leg: Leg | None = None
+        attempts = Attempts(_ONE_ATTEMPT)
         self._stats.count_request(_MODEL, endpoint.name, False)
         exchange.worker = worker
         worker.requests[_MODEL] = worker.requests.get(_MODEL, 0) + 1
@@ -136,7 +97,7 @@ class Uploads:
             # Answered: whether the rest of the upload comes, and when, is the
             # client's affair.
             exchange.request.is_optional = True
-            answers.note_answer(worker, reply.status)
+            answers.note_answer(worker, reply.status, attempts)
             if reply.is_event_stream:
                 await answers.relay(exchange, endpoint, worker, leg, reply)
             else:
@@ -147,7 +108,8 @@ class Uploads:
         except GatewayError as error:
             if leg is None:  # one count an attempt: an answer has its own
                 self._stats.count_upstream(error.status, str(error.code))
-            answers.note_error(error, worker, _MODEL, endpoint)
+            answers.note_failure(worker, error, attempts)
+            answers.note_error(error, _MODEL, endpoint)
             raise
         except asyncio.CancelledError:
             if leg is None and exchange.verdict is Verdict.CLIENT_GONE:

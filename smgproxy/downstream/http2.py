@@ -23,22 +23,20 @@ from h2.exceptions import ProtocolError
 from smgproxy.core.clock import monotonic
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import Hold
-from smgproxy.downstream.http2_output import Http2Output
-from smgproxy.downstream.http2_session import (
-    CONNECTION_WINDOW_BYTES,
-    server_side,
-)
+from smgproxy.downstream.http2_session import fields_of, server_side
 from smgproxy.downstream.http2_stream import Http2Request, Http2Response
 from smgproxy.downstream.peer import address_of
 from smgproxy.wire.http1 import BadMessage
 from smgproxy.wire.http2 import (
     CANCEL,
+    CONNECTION_WINDOW_BYTES,
     ENHANCE_YOUR_CALM,
     GOAWAY,
     INTERNAL_ERROR,
     NO_ERROR,
     PROTOCOL_ERROR,
     REFUSED_STREAM,
+    WINDOW_UPDATE,
     Allowance,
     Frame,
     FrameReader,
@@ -46,6 +44,7 @@ from smgproxy.wire.http2 import (
     goaway,
 )
 from smgproxy.wire.http2_head import check_trailers, request_head
+from smgproxy.wire.http2_output import Http2Output
 
 if TYPE_CHECKING:
     from smgproxy.downstream.listener import Listener
@@ -74,8 +73,7 @@ class Http2Connection(asyncio.Protocol):
         "_closing_since",
         "_idle_since",
         "_head_began",
-        "_full_since",
-        "_unsent_bytes",
+        "_is_reading_on",
         "transport",
         "out",
     )
@@ -95,10 +93,9 @@ class Http2Connection(asyncio.Protocol):
         self._closing_since = 0.0  # nothing is read any more
         self._idle_since = now
         self._head_began = now
-        self._full_since = now
-        self._unsent_bytes = 0
+        self._is_reading_on = False  # frames of the last read wait for the next turn
         self.transport: asyncio.Transport | None = None
-        self.out = Http2Output(self._h2, asyncio.get_running_loop())
+        self.out = Http2Output(self._h2, asyncio.get_running_loop().call_soon)
 
     # -- asyncio's side --------------------------------------------------------------
 
@@ -124,7 +121,8 @@ class Http2Connection(asyncio.Protocol):
         reader = self._reader
         try:
             for frame in reader.feed(data, now):
-                self._head_began = 0.0
+                if not reader.is_in_block:
+                    self._head_began = 0.0
                 self._take(frame, now)
                 if self._closing_since:
                     return
@@ -137,6 +135,10 @@ class Http2Connection(asyncio.Protocol):
                 and transport.get_write_buffer_size() > MAX_UNREAD_BYTES
             ):
                 raise Http2Violation(ENHANCE_YOUR_CALM, "answers are not read")
+            if reader.has_more and not self._is_reading_on:
+                self._is_reading_on = True
+                transport.pause_reading()
+                self.out.call_soon(self._read_on)
         except Http2Violation as violation:
             self._end(violation.code)
         except ProtocolError as error:
@@ -156,8 +158,7 @@ class Http2Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client reads too slowly: hold whoever feeds its responses."""
-        self.out.is_full = True
-        self._full_since = monotonic()
+        self.out.pause()
         for response in list(self._streams.values()):
             if response.source is not None:
                 response.source.hold(Hold.SINK_FULL)
@@ -180,9 +181,10 @@ class Http2Connection(asyncio.Protocol):
     def on_response_end(self, stream_id: int) -> None:
         """A response's last byte is queued."""
         response = self._streams.get(stream_id)
-        if response is not None and not response.request.is_complete:
-            # The rest of the upload is not wanted (RFC 9113 section 8.1).
-            self._reset(stream_id, NO_ERROR)
+        if response is not None:
+            if not response.request.is_complete:
+                # The rest of the upload is not wanted (RFC 9113 section 8.1).
+                self._reset(stream_id, NO_ERROR)
             response.request.detach()
         self._forget(stream_id)
 
@@ -205,13 +207,12 @@ class Http2Connection(asyncio.Protocol):
             if idle and now - self._idle_since > idle:
                 self._leave()
         elif self.out.is_full:
-            self._sweep_unread(now, limits.client_send_timeout_secs)
+            if self.out.is_stuck(now, limits.client_send_timeout_secs):
+                self.cut()
         else:
             for stream_id, response in list(self._streams.items()):
                 if response.is_overdue(now, limits):
-                    self._reset(stream_id, CANCEL)
-                    self._forget(stream_id)
-                    response.client_gone()
+                    self._drop(stream_id, response, CANCEL)
 
     def drain(self) -> None:
         """No more streams; close behind those that run."""
@@ -230,6 +231,11 @@ class Http2Connection(asyncio.Protocol):
             self._is_leaving = True
             self._close_if_done()
             return
+        if frame.kind == WINDOW_UPDATE and frame.stream_id and not frame.increment:
+            # A stream's error (section 6.9); h2 would end the connection.
+            if (response := self._streams.get(frame.stream_id)) is not None:
+                self._drop(frame.stream_id, response, PROTOCOL_ERROR)
+            return
         for event in self._h2.receive_data(frame.data):
             kind = type(event)
             if kind is DataReceived:
@@ -241,13 +247,21 @@ class Http2Connection(asyncio.Protocol):
                 if stream_id:
                     self.out.pump(stream_id)
                 else:
-                    self.out.pump_all()
+                    self.out.pump_soon()
             elif kind is StreamReset:
                 self._on_reset(cast(StreamReset, event), now)
             elif kind is TrailersReceived:
                 self._on_trailers(cast(TrailersReceived, event))
             elif kind is RemoteSettingsChanged:
                 self.out.pump_all()
+
+    def _read_on(self) -> None:
+        """Another turn for frames that were too many for one."""
+        self._is_reading_on = False
+        transport = self.transport
+        if transport is not None and not transport.is_closing():
+            transport.resume_reading()
+            self.data_received(b"")
 
     def _on_request(self, event: RequestReceived, now: float) -> None:
         stream_id = event.stream_id
@@ -257,12 +271,10 @@ class Http2Connection(asyncio.Protocol):
             listener.http2.refused += 1
             self._reset(stream_id, REFUSED_STREAM)
             return
-        # Lengths are watched by the request, as an error of its stream alone.
-        self._h2.streams[stream_id]._expected_content_length = None
         has_body = event.stream_ended is None
         limits = listener.head_limits
         try:
-            head = request_head(event.headers, has_body=has_body, limits=limits)
+            head = request_head(fields_of(self._h2), has_body=has_body, limits=limits)
         except BadMessage as error:
             self._refuse(stream_id, error, has_body)
             return
@@ -292,7 +304,7 @@ class Http2Connection(asyncio.Protocol):
         if response is None:
             return
         try:
-            check_trailers(event.headers)
+            check_trailers(fields_of(self._h2))
         except BadMessage:
             self._malformed(event.stream_id, response)
             return
@@ -303,8 +315,11 @@ class Http2Connection(asyncio.Protocol):
         response = self._streams.get(event.stream_id)
         if response is None:
             return
-        self._listener.http2.resets += 1
-        is_early = response.request.is_ended and not response.is_begun
+        if event.remote_reset:
+            self._listener.http2.resets += 1
+        else:  # by h2, for an error that is the stream's alone
+            self._listener.http2.count_error(int(event.error_code or 0))
+        is_early = response.is_early
         self._forget(event.stream_id)
         response.client_gone()
         if is_early and not self._resets.take(now):
@@ -326,7 +341,10 @@ class Http2Connection(asyncio.Protocol):
     def _malformed(self, stream_id: int, response: Http2Response) -> None:
         """A request turned out to be none (RFC 9113 section 8.1.1)."""
         self._listener.refused(400)
-        self._reset(stream_id, PROTOCOL_ERROR)
+        self._drop(stream_id, response, PROTOCOL_ERROR)
+
+    def _drop(self, stream_id: int, response: Http2Response, code: int) -> None:
+        self._reset(stream_id, code)
         self._forget(stream_id)
         response.client_gone()
 
@@ -376,12 +394,3 @@ class Http2Connection(asyncio.Protocol):
         for stream_id, response in streams.items():
             self.out.forget(stream_id)
             response.client_gone()
-
-    def _sweep_unread(self, now: float, limit: float) -> None:
-        transport = self.transport
-        unsent = 0 if transport is None else transport.get_write_buffer_size()
-        if unsent != self._unsent_bytes:
-            self._unsent_bytes = unsent
-            self._full_since = now
-        elif limit and now - self._full_since > limit:
-            self.cut()

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.settings import SettingCodes
+from hpack import Decoder
+from hpack.exceptions import HPACKError, OversizedHeaderListError
 
+from smgproxy.core.message import Headers
 from smgproxy.wire.hpack import PlainEncoder, RememberingDecoder
-from smgproxy.wire.http2 import PREFACE
-
-# What a client may send of a body before somebody wants it, and beyond that once it
-# flows. The connection's own window never stands in the way, so a body that waits is
-# in nobody else's.
-STREAM_WINDOW_BYTES = 65535
-FLOWING_WINDOW_BYTES = 512 * 1024
-CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024
+from smgproxy.wire.http2 import (
+    COMPRESSION_ERROR,
+    CONNECTION_WINDOW_BYTES,
+    ENHANCE_YOUR_CALM,
+    PREFACE,
+    STREAM_WINDOW_BYTES,
+    Http2Violation,
+)
 
 _CONFIG = H2Configuration(
     client_side=False,
@@ -44,6 +49,40 @@ class Http2Stats:
         self.errors[code] = self.errors.get(code, 0) + 1
 
 
+class FieldsAside:
+    """A decoder of header blocks that shows h2 none of the fields it read.
+
+    h2 would end the connection over a Content-Length or a ``:status`` that is an error
+    of one request (RFC 9113 section 8.1.1), and give a block that cannot be decoded
+    another code than section 4.3 does. ``fields`` is the last header list.
+    """
+
+    __slots__ = ("_decoder", "fields", "max_header_list_size", "max_allowed_table_size")
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self.fields: Headers = []
+        # For h2 to set; the decoder's own were set before.
+        self.max_header_list_size = decoder.max_header_list_size
+        self.max_allowed_table_size = decoder.max_allowed_table_size
+
+    def decode(self, data: bytes, raw: bool = True) -> Headers:
+        """Read a block; raises Http2Violation."""
+        try:
+            self.fields = cast(Headers, self._decoder.decode(data, raw=True))
+        except OversizedHeaderListError:
+            # It was told the size. The table is not what the client takes it for now.
+            raise Http2Violation(ENHANCE_YOUR_CALM, "header list is too long") from None
+        except HPACKError as error:
+            raise Http2Violation(COMPRESSION_ERROR, str(error)) from error
+        return []
+
+
+def fields_of(h2: H2Connection) -> Headers:
+    """The header list that the last HEADERS event of ``h2`` stands for."""
+    return cast(FieldsAside, h2.decoder).fields
+
+
 def server_side(max_streams: int, max_header_bytes: int) -> H2Connection:
     """A connection that has read the preface and has its SETTINGS ready to send.
 
@@ -53,17 +92,17 @@ def server_side(max_streams: int, max_header_bytes: int) -> H2Connection:
     """
     h2 = H2Connection(_CONFIG)
     h2.encoder = PlainEncoder()  # type: ignore[assignment]
-    h2.decoder = RememberingDecoder(max_header_bytes)
+    h2.decoder = cast(Decoder, FieldsAside(RememberingDecoder(max_header_bytes)))
     settings = h2.local_settings
     settings[SettingCodes.MAX_CONCURRENT_STREAMS] = max_streams
     settings[SettingCodes.MAX_HEADER_LIST_SIZE] = max_header_bytes
     settings[SettingCodes.INITIAL_WINDOW_SIZE] = STREAM_WINDOW_BYTES
     settings[SettingCodes.ENABLE_CONNECT_PROTOCOL] = 1  # WebSockets: RFC 8441
-    settings.acknowledge()  # or the one above would be told as it was before
-    h2.initiate_connection()
-    settings[SettingCodes.MAX_CONCURRENT_STREAMS] = 2**31 - 1
     while settings.acknowledge():
         pass
+    h2.initiate_connection()  # the frame says what counts already
+    settings[SettingCodes.MAX_CONCURRENT_STREAMS] = 2**31 - 1
+    settings.acknowledge()
     h2.increment_flow_control_window(CONNECTION_WINDOW_BYTES - 65535)
     h2.receive_data(PREFACE)
     return h2

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import BodyAborted, BodyStalled
 from smgproxy.core.exchange import Exchange, Verdict
-from smgproxy.core.flow import Hold, Sink, Source
+from smgproxy.core.flow import SMALL_BYTES, Hold, Sink, Source
 from smgproxy.core.message import RequestHead, ResponseHead
 from smgproxy.downstream.date import date
-from smgproxy.downstream.http2_session import (
-    FLOWING_WINDOW_BYTES,
-    STREAM_WINDOW_BYTES,
-)
+from smgproxy.wire.http2 import FLOWING_WINDOW_BYTES, STREAM_WINDOW_BYTES
 from smgproxy.wire.http2_head import response_fields
 
 if TYPE_CHECKING:
@@ -35,6 +32,8 @@ class Http2Request(Source):
         "is_complete",
         "since",
     )
+
+    small_bytes = SMALL_BYTES
 
     def __init__(
         self, connection: Http2Connection, stream_id: int, head: RequestHead
@@ -60,12 +59,15 @@ class Http2Request(Source):
             self._left = left = left - len(data)
             if left < 0 or (end and left):
                 return False
-        self.since = monotonic()
         if end:
             self.is_complete = True
         else:
             self._owed += size
-        self.deliver(data, end)
+        if data or end:
+            # DATA of nothing is no sign of life, and no piece: to a sink that writes
+            # chunks it would look like the last one.
+            self.since = monotonic()
+            self.deliver(data, end)
         if not end and not self.is_held:
             self._credit(FLOWING_WINDOW_BYTES // 4)
         return True
@@ -147,6 +149,12 @@ class Http2Response(Sink):
         """Whether anything of the response has left."""
         return self._exchange is not None and self._exchange.committed_at > 0
 
+    @property
+    def is_early(self) -> bool:
+        """Whether its client, gone now, made work and paid for it with a head alone."""
+        request = self.request
+        return not self.is_begun and (request.is_ended or not request.delivered)
+
     def start(self, head: ResponseHead) -> None:
         """Begin the response."""
         exchange = self._exchange
@@ -195,6 +203,7 @@ class Http2Response(Sink):
         elif connection is not None:
             self.flush()
             self._let_go()
+            self.request.detach()
             connection.break_off(self._stream_id)
 
     def pump(self, limit_bytes: int) -> int:

@@ -85,6 +85,16 @@ class Fields:
             )
         return value
 
+    def integers(self, name: str, bits: int = 64) -> list[int] | None:
+        """A list of unsigned integers of so many bits."""
+        value = self.items(name)
+        if value is not None:
+            for place, each in enumerate(value):
+                is_integer = isinstance(each, int) and not isinstance(each, bool)
+                if not is_integer or not 0 <= each < 1 << bits:
+                    raise self._wrong(f"{name}[{place}]", each, f"u{bits}")
+        return value
+
     def number(self, name: str) -> float | None:
         """A finite number."""
         value = self._given.get(name)

@@ -10,11 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from smgproxy.fleet.background import Background, Errand
+from smgproxy.fleet.breaker import BreakerSettings
+from smgproxy.fleet.fields import InvalidSpec
 from smgproxy.fleet.health import HealthMonitor
 from smgproxy.fleet.jobs import Job, JobBoard, JobFailed, JobKind, QueueFull
 from smgproxy.fleet.loads import LoadMonitor
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.outside import Fetch, Sleep, Spawn
+from smgproxy.fleet.overload import DEFAULT_LIMITS, OverloadLimits
+from smgproxy.fleet.ranks import rank_url, ranks_by_label, split_rank
 from smgproxy.fleet.registration import Registration, RegistrationFailed
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.spec import WorkerPatch, WorkerSpec, check_api_key, check_url
@@ -43,9 +47,12 @@ class BeingRegistered(AlreadyRegistered):
 class Fleet:
     """Brings workers up, watches them, lets them go.
 
-    ``http_pool`` is for workers whose spec says nothing about it. ``fetch`` asks a
-    worker, ``spawn`` runs a coroutine on its own, ``sleep`` waits; ``on_removed`` is
-    told of each worker that the gateway has no more use for.
+    ``http_pool``, ``breaker`` and ``limits`` (None: no overload protection) are for
+    workers whose spec says nothing about it. ``fetch`` asks a worker, ``spawn`` runs a
+    coroutine on its own, ``sleep`` waits; ``on_removed`` is told of each worker that
+    the gateway has no more use for. ``needs_loads`` tells whether loads are polled even
+    with --disable-load-monitoring, because something is decided by them. ``dp_aware``:
+    each rank of a data-parallel engine is a worker of its own.
     """
 
     __slots__ = (
@@ -55,11 +62,15 @@ class Fleet:
         "_sleep",
         "_on_removed",
         "_http_pool",
+        "_breaker",
+        "_limits",
+        "is_dp_aware",
         "_background",
         "_jobs",
         "_health",
         "_loads",
         "_pending",
+        "_pending_ids",
         "_watches",
         "_order",
     )
@@ -74,6 +85,10 @@ class Fleet:
         *,
         sleep: Sleep,
         http_pool: HttpPoolSettings,
+        breaker: BreakerSettings = BreakerSettings(),
+        limits: OverloadLimits | None = DEFAULT_LIMITS,
+        needs_loads: Callable[[], bool] = lambda: False,
+        dp_aware: bool = False,
     ) -> None:
         self.registry = registry
         self.options = options
@@ -81,13 +96,24 @@ class Fleet:
         self._sleep = sleep
         self._on_removed = on_removed
         self._http_pool = http_pool
+        self._breaker = breaker
+        self._limits = limits
+        self.is_dp_aware = dp_aware
         self._background = Background(spawn)
         self._jobs = JobBoard(
             self._background, options.job_queue_capacity, options.job_queue_concurrency
         )
         self._health = HealthMonitor(registry, fetch, sleep, self._worker_failed)
-        self._loads = LoadMonitor(fetch, sleep, options.load_monitor_interval)
+        self._loads = LoadMonitor(
+            registry,
+            fetch,
+            sleep,
+            options.load_monitor_interval,
+            limits,
+            (lambda: True) if not options.disable_load_monitoring else needs_loads,
+        )
         self._pending: dict[str, str] = {}  # URL by the id it will have
+        self._pending_ids: dict[str, str] = {}  # and the other way round
         self._watches: dict[Worker, list[Errand]] = {}
         self._order = itertools.count(1)
 
@@ -118,20 +144,21 @@ class Fleet:
 
         Raises AlreadyRegistered, BeingRegistered, QueueFull.
         """
-        registered = self.registry.by_url(spec.url)
+        registered = self.registry.by_url(spec.url) or self._rank_of(spec.url)
         if registered is not None:
             raise AlreadyRegistered(spec.url, registered.id)
-        for worker_id, url in self._pending.items():
-            if url == spec.url:
-                raise BeingRegistered(url, worker_id)
+        pending = self._pending_ids.get(spec.url)
+        if pending is not None:
+            raise BeingRegistered(spec.url, pending)
         worker = self._candidate(str(uuid.uuid4()), spec)
         worker.order = next(self._order)
         job = Job(JobKind.ADD, worker.id, spec.url)
         self._pending[worker.id] = spec.url
+        self._pending_ids[spec.url] = worker.id
         try:
             self._jobs.submit(job, partial(self._register, worker, spec))
         except QueueFull:
-            del self._pending[worker.id]
+            self._no_longer_pending(worker)
             raise
         return job
 
@@ -164,6 +191,18 @@ class Fleet:
             raise UnknownWorker(worker_id)
         return url
 
+    def is_known(self, worker_id: str) -> bool:
+        """Whether a worker has this id, or one that is being registered will."""
+        return worker_id in self._pending or self.registry.get(worker_id) is not None
+
+    def engine_of(self, worker_id: str) -> list[str]:
+        """The ids of all ranks of a worker's engine; its own when it has none."""
+        worker = self.registry.get(worker_id)
+        if worker is None or worker.dp_rank is None:
+            return [worker_id]
+        base = split_rank(worker.url)[0]
+        return [w.id for w in self.registry.all() if split_rank(w.url)[0] == base]
+
     def latest_job(self, worker_id: str) -> Job | None:
         """A worker's job that is under way or failed lately."""
         return self._jobs.latest(worker_id)
@@ -174,6 +213,7 @@ class Fleet:
         self._background.close()
         self._watches.clear()
         self._pending.clear()
+        self._pending_ids.clear()
 
     # -- joining ---------------------------------------------------------------------
 
@@ -189,6 +229,7 @@ class Fleet:
         worker.priority = spec.priority
         worker.cost = spec.cost
         worker.spec = spec.blocks()
+        worker.breaker.settings = spec.breaker_settings(self._breaker)
         return worker
 
     async def _register(self, worker: Worker, spec: WorkerSpec) -> None:
@@ -197,16 +238,50 @@ class Fleet:
             await self._bring_up(worker, spec)
             is_up = True
         finally:
-            self._pending.pop(worker.id, None)
+            self._no_longer_pending(worker)
             if not is_up:
                 self._discard(worker)
-        self.registry.add(worker)
-        self.registry.set_state(worker, WorkerState.READY)
-        log.info(
-            "worker %s is registered: %s, model %r",
-            *(worker.url, worker.runtime_type, worker.model_id),
-        )
-        self._watch(worker)
+        ranks = self._ranks(worker, spec)
+        if ranks != [worker]:
+            self._discard(worker)
+        for one in ranks:
+            self.registry.add(one)
+            self.registry.set_state(one, WorkerState.READY)
+            log.info(
+                "worker %s is registered: %s, model %r",
+                *(one.url, one.runtime_type, one.model_id),
+            )
+        self._watch(ranks)
+
+    def _ranks(self, worker: Worker, spec: WorkerSpec) -> list[Worker]:
+        """The workers that an engine is: itself, or each of its ranks.
+
+        The first rank has the id that was promised.
+        """
+        count = ranks_by_label(worker.labels)
+        if not self.is_dp_aware or count == 1:
+            return [worker]
+        ranks = []
+        for rank in range(count):
+            worker_id = str(uuid.uuid4()) if rank else worker.id
+            url = rank_url(worker.url, rank)
+            one = self._candidate(worker_id, dataclasses.replace(spec, url=url))
+            one.take_over(worker)
+            one.order = worker.order
+            one.dp_size = count
+            ranks.append(one)
+        return ranks
+
+    def _rank_of(self, url: str) -> Worker | None:
+        """Any registered rank of the engine behind a URL."""
+        if not self.is_dp_aware:
+            return None
+        ranks = (one for one in self.registry.all() if one.dp_rank is not None)
+        return next((one for one in ranks if split_rank(one.url)[0] == url), None)
+
+    def _no_longer_pending(self, worker: Worker) -> None:
+        self._pending.pop(worker.id, None)
+        self._pending_ids.pop(worker.url, None)
 
     async def _reregister(self, job: Job, spec: WorkerSpec) -> None:
         candidate = self._candidate(job.worker_id, spec)
@@ -221,6 +296,10 @@ class Fleet:
         self.registry.changed()
 
     async def _bring_up(self, worker: Worker, spec: WorkerSpec) -> None:
+        try:
+            worker.overload = spec.overload_limits(self._limits)
+        except InvalidSpec as error:
+            raise JobFailed(str(error)) from None
         registration = Registration(
             worker, spec, self.options, self._fetch, self._sleep
         )
@@ -234,11 +313,14 @@ class Fleet:
         candidate.is_removed = True
         self._on_removed(candidate)
 
-    def _watch(self, worker: Worker) -> None:
-        watches = [self._background.start(partial(self._health.watch, worker))]
-        if not self.options.disable_load_monitoring:
-            watches.append(self._background.start(partial(self._loads.watch, worker)))
-        self._watches[worker] = watches
+    def _watch(self, ranks: list[Worker]) -> None:
+        for worker in ranks:
+            health = self._background.start(partial(self._health.watch, worker))
+            self._watches[worker] = [health]
+        loads = self._background.start(partial(self._loads.watch, *ranks))
+        if len(ranks) == 1:
+            self._watches[ranks[0]].append(loads)
+        # That of several ends by itself when the last one is gone.
 
     # -- changing and leaving --------------------------------------------------------
 
@@ -276,7 +358,6 @@ class Fleet:
         settle_secs = worker.health.drain_settle_secs
         was_ready = worker.is_ready
         self.registry.set_state(worker, WorkerState.DRAINING)
-        worker.engine_load = None
         for watch in self._watches.pop(worker, ()):
             watch.cancel()
         if was_ready and settle_secs:

@@ -69,12 +69,7 @@ class HealthMonitor:
         if after is before:
             return
         level = logging.INFO if after is WorkerState.READY else logging.WARNING
-        log.log(
-            level, "worker %s is %s, was %s", worker.url, after.value, before.value
-        )
-        if before is WorkerState.READY:
-            # What it reported while it was well says nothing about now.
-            worker.engine_load = None
+        log.log(level, "worker %s is %s, was %s", worker.url, after.value, before.value)
         self._registry.set_state(worker, after)
         if after is WorkerState.FAILED:
             self._on_failed(worker)

@@ -86,6 +86,12 @@ def from_metrics(body: bytes) -> Report | None:
     return {"timestamp": "", "version": "", "dp_rank_count": 1, "loads": [entry]}
 
 
+def of_rank(report: Report, rank: int) -> Report | None:
+    """One rank's share of its engine's report; None when it is not in there."""
+    loads = [entry for entry in report["loads"] if entry["dp_rank"] == rank]
+    return {**report, "dp_rank_count": 1, "loads": loads} if loads else None
+
+
 def _entry(told: Mapping[str, Any]) -> dict[str, Any]:
     entry: dict[str, Any] = {"dp_rank": _count(told.get("dp_rank"))}
     entry.update({name: _count(told.get(name)) for name in _COUNTS})

@@ -91,12 +91,13 @@ class FleetOptions:
         _HEALTH,
         "probe workers only to register them",
     )
-    # Three-valued: unset follows service discovery, and there is none yet.
+    # Three-valued: unset follows discovery (settings.py).
     remove_unhealthy_workers: bool | None = flag(
         None,
         "--remove-unhealthy-workers",
         _HEALTH,
-        "remove workers whose probes fail for long (default: keep probing them)",
+        "remove workers whose probes fail for long (default: only with discovery, "
+        "else keep probing them)",
         aliases=("--worker-auto-recovery",),
     )
     # None: as the contract has it for workers, and no wish for the gateway itself.

@@ -96,16 +96,24 @@ def bearer(worker: Worker) -> Headers:
     return [(b"authorization", b"Bearer " + worker.api_key.encode())]
 
 
-async def ask(fetch: Fetch, worker: Worker, path: str, *, with_key: bool) -> Told:
-    """GET a path, for as long as a probe of this worker may take. Never raises."""
+async def ask(
+    fetch: Fetch,
+    worker: Worker,
+    path: str,
+    *,
+    with_key: bool,
+    timeout_secs: float | None = None,
+    limit_bytes: int = PROBE_LIMIT_BYTES,
+) -> Told:
+    """GET a path; None: for as long as the worker's probes may take. Never raises."""
     try:
         answer = await fetch(
             worker,
             "GET",
             path,
             headers=bearer(worker) if with_key else [],
-            timeout_secs=worker.health.timeout_secs,
-            limit_bytes=PROBE_LIMIT_BYTES,
+            timeout_secs=timeout_secs or worker.health.timeout_secs,
+            limit_bytes=limit_bytes,
         )
     except UpstreamError as error:
         return Told(0, why=error.cause)

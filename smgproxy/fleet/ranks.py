@@ -6,6 +6,7 @@ a load, a breaker and an id of its own, and requests for it go to the URL.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 # Ranks of one engine; more is a mistake in what it tells.
@@ -23,6 +24,13 @@ def split_rank(url: str) -> tuple[str, int | None]:
     if mark and rank.isascii() and rank.isdigit():
         return base, int(rank)
     return url, None
+
+
+def ranks_by_label(labels: Mapping[str, str]) -> int:
+    """How many ranks an engine has by what it told at registration; 1 by default."""
+    text = labels.get("dp_size", "")
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    return ranks_of({"dp_size": int(text)}) if is_number else 1
 
 
 def ranks_of(server_info: Any) -> int:

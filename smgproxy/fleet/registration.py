@@ -13,6 +13,7 @@ from smgproxy.core.clock import monotonic
 from smgproxy.fleet import identity
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.outside import Fetch, Sleep, Told, ask
+from smgproxy.fleet.registry import UNKNOWN_MODEL
 from smgproxy.fleet.spec import UNSPECIFIED, WorkerSpec
 from smgproxy.fleet.worker import Worker
 
@@ -67,12 +68,17 @@ class Registration:
         runtime = self._spec.runtime_type
         if runtime == UNSPECIFIED:
             runtime = await self._detect_engine()
-        labels = await self._discover(runtime)
-        labels.update(self._spec.labels)
+        told = await self._discover(runtime)
+        labels = {**told, **self._spec.labels}
+        card = identity.card_from(labels)
+        if self._spec.keeps_engine_name:
+            own_name = identity.card_from(told)["id"]
+            if own_name not in (card["id"], UNKNOWN_MODEL):
+                card["aliases"] = [own_name]
         worker = self._worker
         worker.runtime_type = runtime
         worker.labels = labels
-        worker.models = list(self._spec.models) or [identity.card_from(labels)]
+        worker.models = list(self._spec.models) or [card]
 
     async def _classify(self) -> None:
         """An engine has /health; a server with a model list alone is a provider."""
@@ -89,9 +95,10 @@ class Registration:
     async def _wait_until_up(self) -> None:
         """Ask the health endpoint until it answers 2xx."""
         endpoint = self._worker.health.endpoint
+        self._worker.http2 = self._worker.http_pool.http2 is True
         first = True
         for pause in startup_pauses(self._options.worker_startup_check_interval):
-            told = await self._ask(endpoint, with_key=False)
+            told = await self._knock(endpoint)
             if told.is_ok:
                 return
             if not self._has_time_for(pause):
@@ -104,6 +111,36 @@ class Registration:
             log.log(level, "worker %s is not up yet (%s), retrying", url, told.why)
             first = False
             await self._sleep(pause)
+
+    async def _knock(self, endpoint: str) -> Told:
+        """One try, by each version of HTTP that the worker may speak.
+
+        The first that is answered is spoken from now on. Raises RegistrationFailed
+        when it is not the one that was asked for.
+        """
+        worker = self._worker
+        pool = worker.http_pool
+        if pool.http2:
+            told = await self._knock_by_http2(endpoint)
+            if not told.is_ok:
+                if (await self._ask(endpoint, with_key=False)).is_ok:
+                    raise RegistrationFailed(
+                        "http_pool.http2 is true, but the worker speaks HTTP/1.1 only"
+                    )
+                worker.http2 = True
+            return told
+        # With TLS both are offered in the handshake, each time anew.
+        if pool.prefers_http2 and pool.http2 is None and not worker.is_tls:
+            told = await self._knock_by_http2(endpoint)
+            if told.is_ok:
+                return told
+        return await self._ask(endpoint, with_key=False)
+
+    async def _knock_by_http2(self, endpoint: str) -> Told:
+        self._worker.http2 = True
+        told = await self._ask(endpoint, with_key=False)
+        self._worker.http2 = told.is_ok
+        return told
 
     async def _detect_engine(self) -> str:
         """Which engine it is; asked again while it tells nothing usable."""

@@ -20,10 +20,11 @@ class Registry:
     told of each such change.
     """
 
-    __slots__ = ("_workers", "_ready", "_model_count", "_watchers")
+    __slots__ = ("_workers", "_by_url", "_ready", "_model_count", "_watchers")
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}  # by id; dict order = registration order
+        self._by_url: dict[str, Worker] = {}
         # Served names and who is ready for each; None = to be made again.
         self._ready: dict[str, tuple[Worker, ...]] | None = None
         self._model_count: int | None = None
@@ -46,10 +47,7 @@ class Registry:
 
     def by_url(self, url: str) -> Worker | None:
         """A worker by the URL it was registered with, compared literally."""
-        for worker in self._workers.values():
-            if worker.url == url:
-                return worker
-        return None
+        return self._by_url.get(url)
 
     def add(self, worker: Worker) -> None:
         """Register; the caller made sure that id and URL are new.
@@ -57,6 +55,7 @@ class Registry:
         A slow starter still takes the place in which it was asked for.
         """
         self._workers[worker.id] = worker
+        self._by_url[worker.url] = worker
         ordered = sorted(self._workers.values(), key=lambda one: one.order)
         self._workers = {one.id: one for one in ordered}
         worker.breaker.on_change = self._changed
@@ -65,6 +64,7 @@ class Registry:
     def remove(self, worker: Worker) -> None:
         """Unregister; exchanges it is running go on."""
         if self._workers.pop(worker.id, None) is not None:
+            del self._by_url[worker.url]
             worker.is_removed = True
             self._changed()
 
@@ -73,6 +73,10 @@ class Registry:
         if worker.state is not state:
             was_down = worker.state in (WorkerState.NOT_READY, WorkerState.FAILED)
             worker.state = state
+            if state is not WorkerState.READY:
+                # What it reported while it was well says nothing about now.
+                worker.engine_load = None
+                worker.is_overloaded = False
             self._changed()
             if was_down and state is WorkerState.READY:
                 worker.breaker.note_health_returned()

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from smgproxy.fleet import spec_blocks
+from smgproxy.fleet.breaker import BreakerSettings
 from smgproxy.fleet.fields import Fields, InvalidSpec, misfit, not_supported
-from smgproxy.fleet.identity import (
-    DEFAULT_MODEL_TYPE,
-    MAX_MODEL_ID_CHARACTERS,
-    is_model_id,
-)
+from smgproxy.fleet.overload import OverloadLimits
 from smgproxy.fleet.worker import HealthSettings, HttpPoolSettings
 
 _Number = TypeVar("_Number", int, float)
@@ -32,15 +30,19 @@ _SCHEMES_BUILT = ("http", "https")
 _MAX_URL_CHARACTERS = 2048
 _EXTERNAL_HOSTS = (".openai.com", ".anthropic.com", ".x.ai", ".googleapis.com")
 _NOT_BUILT = (
-    *("overload", "resilience", "dp_size", "zmq_handshake_address"),
+    *("dp_size", "zmq_handshake_address"),
     *("bootstrap_port", "kv_connector", "kv_engine_id"),
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class WorkerSpec:
-    """A worker as it was asked for. ``health`` and ``http_pool`` hold what was given
-    of these blocks; None when the spec had no such block."""
+    """A worker as it was asked for.
+
+    The blocks ``health`` to ``resilience`` hold what was given of them; None when the
+    spec had no such block. ``keeps_engine_name``: where labels name the model otherwise
+    than its engine does, the engine's name is an alias.
+    """
 
     url: str
     api_key: str | None = None
@@ -50,11 +52,14 @@ class WorkerSpec:
     priority: int = 50
     cost: float = 1.0
     health: Mapping[str, Any] | None = None
+    overload: Mapping[str, Any] | None = None
     http_pool: Mapping[str, Any] | None = None
+    resilience: Mapping[str, Any] | None = None
+    keeps_engine_name: bool = False
 
     def blocks(self) -> dict[str, Any]:
-        """The optional blocks as GET /workers shows them again."""
-        blocks = {"health": self.health, "http_pool": self.http_pool}
+        """The optional blocks as GET /workers shows them again, in its order."""
+        blocks = {name: getattr(self, name) for name in spec_blocks.BLOCKS}
         return {name: dict(b) for name, b in blocks.items() if b is not None}
 
     def health_settings(self, gateway: HealthSettings) -> HealthSettings:
@@ -64,6 +69,20 @@ class WorkerSpec:
     def pool_settings(self, gateway: HttpPoolSettings) -> HttpPoolSettings:
         """What was asked for, the rest as the gateway has it."""
         return dataclasses.replace(gateway, **(self.http_pool or {}))
+
+    def breaker_settings(self, gateway: BreakerSettings) -> BreakerSettings:
+        """What was asked for, the rest as the gateway has it."""
+        return spec_blocks.breaker_settings(self.resilience or {}, gateway)
+
+    def overload_limits(self, gateway: OverloadLimits | None) -> OverloadLimits | None:
+        """The limits of its own, what it leaves open as the gateway has it.
+
+        None when it asked for none. Raises InvalidSpec for limits out of range, which
+        is found out when the job runs, not by who asks for it (contract).
+        """
+        if self.overload is None:
+            return None
+        return spec_blocks.overload_limits(self.overload, gateway)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,14 +101,15 @@ def check_url(url: str) -> str:
 
     The text is kept as it is: it is the worker's identity.
     """
-    fault = _url_fault(url)
+    fault = url_fault(url)
     if fault:
         shown = url if len(url) <= _MAX_URL_CHARACTERS else "(too long to show)"
         raise InvalidSpec(f"Invalid value for field 'worker_url': {shown} - {fault}")
     return url
 
 
-def _url_fault(url: str) -> str:
+def url_fault(url: str) -> str:
+    """Why no worker can be registered under a URL; empty when one can."""
     if not url:
         return "URL cannot be empty"
     if len(url) > _MAX_URL_CHARACTERS:
@@ -142,12 +162,16 @@ def parse_spec(given: Any) -> WorkerSpec:
         url=url,
         api_key=_api_key(fields),
         runtime_type=runtime,
-        models=tuple(_card(each, place) for place, each in enumerate(models)),
+        models=tuple(
+            spec_blocks.card(each, place) for place, each in enumerate(models)
+        ),
         labels=_labels(fields) or {},
         priority=_or(fields.integer("priority", bits=32), 50),
         cost=_or(fields.number("cost"), 1.0),
-        health=_health(fields.block("health")),
-        http_pool=_http_pool(fields.block("http_pool")),
+        health=spec_blocks.health(fields.block("health")),
+        overload=spec_blocks.overload(fields.block("overload")),
+        http_pool=spec_blocks.http_pool(fields.block("http_pool")),
+        resilience=spec_blocks.resilience(fields.block("resilience")),
     )
     check_url(url)
     if worker_type != "regular":
@@ -168,79 +192,8 @@ def parse_patch(given: Any) -> WorkerPatch:
         cost=fields.number("cost"),
         labels=_labels(fields),
         api_key=_api_key(fields),
-        health=_health(fields.block("health")),
+        health=spec_blocks.health(fields.block("health")),
     )
-
-
-def _health(block: Fields | None) -> dict[str, Any] | None:
-    if block is None:
-        return None
-    counts = (
-        *("timeout_secs", "check_interval_secs"),
-        *("success_threshold", "failure_threshold"),
-    )
-    return _given(
-        {name: block.integer(name, minimum=1, bits=32) for name in counts}
-        | {
-            "disable_health_check": block.flag("disable_health_check"),
-            "drain_settle_secs": block.integer("drain_settle_secs", bits=32),
-        }
-    )
-
-
-def _http_pool(block: Fields | None) -> dict[str, Any] | None:
-    if block is None:
-        return None
-    if block.flag("http2"):
-        raise not_supported("Field 'http_pool.http2'")
-    return _given(
-        {
-            "http2": block.flag("http2"),
-            "pool_max_idle_per_host": block.integer("pool_max_idle_per_host", bits=32),
-            "pool_idle_timeout_secs": block.integer("pool_idle_timeout_secs", bits=32),
-            "timeout_secs": block.integer("timeout_secs", 1, bits=32),
-            "connect_timeout_secs": block.integer("connect_timeout_secs", 1, bits=32),
-        }
-    )
-
-
-def _card(given: Any, place: int) -> dict[str, Any]:
-    """A model card, its fields in the order GET /workers shows them."""
-    path = f"models[{place}]"
-    card = Fields(given, path)
-    model = card.required_text("id")
-    _check_model_id(f"{path}.id", model)
-    aliases = card.texts("aliases")
-    for at, alias in enumerate(aliases or ()):
-        _check_model_id(f"{path}.aliases[{at}]", alias)
-    return _given(
-        {
-            "id": model,
-            "display_name": card.text("display_name"),
-            "aliases": aliases,
-            "model_type": card.texts("model_type") or list(DEFAULT_MODEL_TYPE),
-            "hf_model_type": card.text("hf_model_type"),
-            "architectures": card.texts("architectures"),
-            "provider": card.text("provider"),
-            "context_length": card.integer("context_length", bits=32),
-            "tokenizer_path": card.text("tokenizer_path"),
-            "chat_template": card.text("chat_template"),
-            "reasoning_parser": card.text("reasoning_parser"),
-            "tool_parser": card.text("tool_parser"),
-            "metadata": card.raw("metadata"),
-            "id2label": card.text_map("id2label"),
-            "num_labels": card.integer("num_labels", bits=32),
-        }
-    )
-
-
-def _check_model_id(path: str, model: str) -> None:
-    if not is_model_id(model):
-        # The text is not repeated: it is what could not be shown.
-        raise misfit(
-            f"{path}: invalid value: expected a model id of 1 to "
-            f"{MAX_MODEL_ID_CHARACTERS} printable characters"
-        )
 
 
 def _api_key(fields: Fields) -> str | None:
@@ -272,10 +225,6 @@ def _one_of(fields: Fields, name: str, allowed: tuple[str, ...]) -> str | None:
         names = ", ".join(f"`{each}`" for each in allowed)
         raise misfit(f"{name}: unknown variant `{value}`, expected one of {names}")
     return value
-
-
-def _given(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _or(value: _Number | None, default: _Number) -> _Number:

@@ -27,7 +27,8 @@ class WorkerState(Enum):
 class HttpPoolSettings:
     """A worker's ``http_pool`` block, gateway flags filled in."""
 
-    http2: bool | None = None
+    http2: bool | None = None  # pinned; None: as the worker can
+    prefers_http2: bool = False  # --upstream-http2
     pool_max_idle_per_host: int = 500
     pool_idle_timeout_secs: float = 3
     timeout_secs: float = 1800
@@ -73,6 +74,7 @@ class Worker:
         "spec",
         "http_pool",
         "health",
+        "http2",
         "order",
         "state",
         "is_removed",
@@ -125,6 +127,9 @@ class Worker:
         self.spec: dict[str, Any] = {}
         self.http_pool = http_pool or HttpPoolSettings()
         self.health = health or HealthSettings()
+        # Whether it is spoken to by HTTP/2, decided at registration. Without TLS that
+        # is by prior knowledge; with TLS, ALPN may choose it where this is False.
+        self.http2 = False
         self.order = 0  # place in the list: who was asked for first stands first
         self.state = WorkerState.PENDING
         self.is_removed = False
@@ -156,6 +161,7 @@ class Worker:
         self.health = candidate.health
         self.overload = candidate.overload
         self.breaker.settings = candidate.breaker.settings
+        self.http2 = candidate.http2
 
     @property
     def is_ready(self) -> bool:

@@ -26,6 +26,8 @@ class Policy:
     # Whether a pick is better for knowing the prompt, so that a body without a token
     # hint has to be read before a worker is chosen.
     reads_text: bool = False
+    # Whether picks go by what engines report, so that they have to be asked.
+    reads_loads: bool = False
 
     def __init__(self, draw: Draw | None = None) -> None:
         self._draw = draw or random.Random().random

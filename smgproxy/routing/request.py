@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from smgproxy.fleet.registry import UNKNOWN_MODEL
 from smgproxy.fleet.worker import Worker
@@ -16,6 +16,22 @@ if TYPE_CHECKING:
 
 NO_HEADERS: Mapping[bytes, bytes] = {}
 TOKEN_BYTES = 4
+
+
+class Prompt(Protocol):
+    """A body, as far as policies may ask about it; each answer may cost."""
+
+    def text(self) -> str:
+        """Its text."""
+
+    def token_ids(self) -> Sequence[int] | None:
+        """Its token ids, where it has them instead."""
+
+    def rid(self) -> str | None:
+        """The request's own id."""
+
+    def cache_fields(self) -> Sequence[str | None]:
+        """What sets its cache entries apart from others'."""
 
 
 class RoutingRequest:
@@ -29,8 +45,8 @@ class RoutingRequest:
     """
 
     __slots__ = (
-        *("name", "model", "headers", "now", "rid", "partition", "excluded"),
-        *("worker", "pin", "_read_text", "_text", "_ids", "_tokens"),
+        *("name", "model", "headers", "now", "_rid", "_partition", "excluded"),
+        *("worker", "pin", "_prompt", "_text", "_tokens"),
     )
 
     def __init__(
@@ -38,32 +54,44 @@ class RoutingRequest:
         model: str | None,
         headers: Mapping[bytes, bytes] = NO_HEADERS,
         now: float = 0.0,
-        *,
-        read_text: Callable[[], str] | None = None,
-        input_ids: Sequence[int] | None = None,
-        rid: str | None = None,
-        partition: str = "",
+        prompt: Prompt | None = None,
     ) -> None:
         self.name = self.model = UNKNOWN_MODEL if model is None else model
         self.headers = headers
         self.now = now
-        self.rid = rid
-        self.partition = partition
         self.excluded: frozenset[Worker] = frozenset()
         self.worker: Worker | None = None
         self.pin: Pin | None = None
-        self._read_text = read_text
+        self._prompt = prompt
+        self._rid: str | None = None
+        self._partition: str | None = None
         self._text: str | None = None
-        self._ids = input_ids
         self._tokens: bytes | None = None
+
+    @property
+    def rid(self) -> str | None:
+        """The request's own id in its body."""
+        if self._rid is None and self._prompt is not None:
+            self._rid = self._prompt.rid()
+        return self._rid
+
+    @property
+    def partition(self) -> str:
+        """Which prompts of the engine's cache it may share."""
+        partition = self._partition
+        if partition is None:
+            prompt = self._prompt
+            fields = () if prompt is None else prompt.cache_fields()
+            partition = self._partition = partition_of(*fields)
+        return partition
 
     @property
     def text(self) -> str:
         """The prompt's text, empty when there is none to read."""
         text = self._text
         if text is None:
-            read = self._read_text
-            text = self._text = "" if read is None else read()
+            prompt = self._prompt
+            text = self._text = "" if prompt is None else prompt.text()
         return text
 
     @property
@@ -74,7 +102,9 @@ class RoutingRequest:
         """
         tokens = self._tokens
         if tokens is None:
-            ids = token_hint(self.headers) or self._ids
+            ids: Sequence[int] | None = token_hint(self.headers)
+            if not ids and self._prompt is not None:
+                ids = self._prompt.token_ids()
             tokens = self._tokens = pack_tokens(ids) if ids else b""
         return tokens
 

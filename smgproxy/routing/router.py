@@ -10,11 +10,9 @@ from smgproxy.core.errors import ModelNotFound, NoAvailableWorkers, OverloadShed
 from smgproxy.core.options import flag
 from smgproxy.fleet.registry import UNKNOWN_MODEL, Registry
 from smgproxy.fleet.worker import Worker
-from smgproxy.routing.catalog import PolicyMaker
+from smgproxy.routing.catalog import POLICIES, PolicyMaker
 from smgproxy.routing.expected_wait import ExpectedWait
 from smgproxy.routing.options import PolicyOptions
-from smgproxy.routing.policies.random import RandomPolicy
-from smgproxy.routing.policies.round_robin import RoundRobinPolicy
 from smgproxy.routing.policy import Policy
 from smgproxy.routing.request import TOKEN_BYTES, RoutingRequest
 
@@ -26,11 +24,13 @@ class RoutingOptions:
     """How workers are chosen."""
 
     policy: str = flag(
-        "round_robin",
+        "cache_aware",
         "--policy",
         "Routing Policy",
-        "how a worker is chosen among those that serve the model",
-        choices=(RoundRobinPolicy.name, RandomPolicy.name),
+        "how a worker is chosen among those that serve the model: "
+        + ", ".join(sorted(POLICIES)),
+        metavar="POLICY",
+        choices=tuple(sorted(POLICIES)),
     )
 
 
@@ -155,6 +155,11 @@ class Router:
     def reads_text(self) -> bool:
         """Whether any policy in use reads the prompt."""
         return any(policy.reads_text for policy in self.policies())
+
+    @property
+    def reads_loads(self) -> bool:
+        """Whether any policy in use goes by what engines report, or shedding does."""
+        return self._sheds or any(policy.reads_loads for policy in self.policies())
 
     @property
     def has_many_models(self) -> bool:

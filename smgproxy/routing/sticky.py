@@ -23,7 +23,7 @@ class StickyPolicy(Policy):
     """
 
     __slots__ = (
-        *("inner", "pins", "sources", "name", "reads_text"),
+        *("inner", "pins", "sources", "name", "reads_text", "reads_loads"),
         *("_names", "_mode"),
     )
 
@@ -40,6 +40,7 @@ class StickyPolicy(Policy):
         # Metrics and the choice of a body's path go by the policy beneath.
         self.name = inner.name
         self.reads_text = inner.reads_text
+        self.reads_loads = inner.reads_loads
         self.pins = pins
         self.sources = {"rid": 0, "header": 0}
         self._names = names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -61,8 +61,7 @@ class Sources:
         "sends",
         "lost_lines",
         "charges",
-        "admission",
-        "realtime",
+        "more",
     )
 
     def __init__(
@@ -77,8 +76,7 @@ class Sources:
         sends: Callable[[], int],
         lost_lines: Callable[[], int],
         charges: dict[tuple[str, str], int] | None = None,
-        admission: Callable[[], Iterable[Family]] = tuple,
-        realtime: Callable[[], Iterable[Family]] = tuple,
+        more: Sequence[Callable[[], Iterable[Family]]] = (),
     ) -> None:
         self.http = http
         self.router = router
@@ -91,8 +89,7 @@ class Sources:
         self.lost_lines = lost_lines  # of the log
         # Decisions of budgets, by tenant and result.
         self.charges = {} if charges is None else charges
-        self.realtime = realtime  # the families of realtime sessions
-        self.admission = admission  # the families of what admits requests, if any
+        self.more = more  # families of rooms that are not always there
 
 
 class _Page:
@@ -151,8 +148,8 @@ class Exposition:
             ["tenant", "result"],
             self._sources.charges.items(),
         )
-        yield from self._sources.admission()
-        yield from self._sources.realtime()
+        for families in self._sources.more:
+            yield from families()
         yield from self._loop()
 
     def _http(self) -> Iterator[Family]:

@@ -11,6 +11,7 @@ DURATION_BOUNDS = (
     *(30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 480.0, 900.0, 1200.0),
     *(1800.0, 2700.0, 3600.0, 5400.0, 7200.0),
 )
+BACKOFF_BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 LOOP_BOUNDS = (0.0, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 METHODS = frozenset(("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"))
 # Later than this and a turn of the event loop counts as a stall (contract, layer 0).
@@ -93,6 +94,9 @@ class RouterStats:
         "upstream",
         "body_paths",
         "released_early_bytes",
+        "retries",
+        "exhausted",
+        "backoffs",
         "durations",
         "_labels",
         "_bounds",
@@ -104,6 +108,9 @@ class RouterStats:
         self.upstream: dict[tuple[int, str], int] = {}
         # By how a request's body travelled, "buffered" or "streamed", and why.
         self.body_paths: dict[tuple[str, str], int] = {}
+        self.retries: dict[str, int] = {}  # by endpoint
+        self.exhausted: dict[str, int] = {}  # by endpoint
+        self.backoffs: dict[int, Histogram] = {}  # by number of the retry
         self.released_early_bytes = 0  # request bodies let go with their first send
         self.durations: dict[tuple[str, str], Histogram] = {}
         self._labels: set[str] = set()
@@ -140,6 +147,18 @@ class RouterStats:
         """It was decided how a request's body travels."""
         key = ("streamed" if is_streamed else "buffered", reason)
         self.body_paths[key] = self.body_paths.get(key, 0) + 1
+
+    def count_retry(self, endpoint: str, number: int, secs: float) -> None:
+        """An attempt is made again; ``number`` is 1 for the first time."""
+        self.retries[endpoint] = self.retries.get(endpoint, 0) + 1
+        histogram = self.backoffs.get(number)
+        if histogram is None:
+            histogram = self.backoffs[number] = Histogram(BACKOFF_BOUNDS)
+        histogram.observe(secs)
+
+    def count_exhausted(self, endpoint: str) -> None:
+        """A request's last attempt failed, and would have been made again."""
+        self.exhausted[endpoint] = self.exhausted.get(endpoint, 0) + 1
 
     def observe(self, model: str, endpoint: str, secs: float) -> None:
         """How long a request that did not fail was in the router's hands."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from smgproxy.telemetry.breaker_metrics import GuardedLike, breaker_families
 from smgproxy.telemetry.families import Family, counter, gauge
 from smgproxy.telemetry.stats import MAX_MODELS
 
@@ -23,13 +24,14 @@ _ENGINE_GAUGES = (
 )
 
 
-class WorkerLike(Protocol):
+class WorkerLike(GuardedLike, Protocol):
     """A worker, as far as it is counted."""
 
-    url: str
     worker_type: str
+    http2: bool
     load: int
     engine_load: dict[str, Any] | None
+    is_overloaded: bool
     requests: dict[str, int]
     selections: dict[tuple[str, str], int]
     backend_errors: int
@@ -97,10 +99,12 @@ class WorkerFamilies:
     def collect(self, workers: Sequence[WorkerLike]) -> Iterator[Family]:
         """The families, of the workers that are registered now."""
         yield self._pool_size(workers)
+        yield self._overloaded(workers)
         yield from _gauges(workers)
         yield from _counters(workers)
         yield from _totals(self._count(workers))
         yield from _engine(workers)
+        yield from breaker_families(workers)
 
     def _count(self, workers: Sequence[WorkerLike]) -> _Totals:
         registered = set(map(id, workers))
@@ -132,6 +136,17 @@ class WorkerFamilies:
             [((kind, "http", model), size) for (kind, model), size in sizes.items()],
         )
 
+    def _overloaded(self, workers: Sequence[WorkerLike]) -> Family:
+        counts = dict.fromkeys((model for _, model in self._sizes), 0)
+        for worker in workers:
+            _add(counts, worker.model_id or "unknown", int(worker.is_overloaded))
+        return gauge(
+            "smg_workers_overloaded",
+            "Workers that get no requests because of what they report",
+            ["model"],
+            [((model,), count) for model, count in counts.items()],
+        )
+
 
 def _gauges(workers: Sequence[WorkerLike]) -> Iterator[Family]:
     yield gauge(
@@ -150,7 +165,7 @@ def _gauges(workers: Sequence[WorkerLike]) -> Iterator[Family]:
         "smg_worker_http2",
         "1 when HTTP/2 is spoken",
         ["worker"],
-        [((worker.url,), 0) for worker in workers],
+        [((worker.url,), int(worker.http2)) for worker in workers],
     )
 
 

@@ -9,21 +9,22 @@ from datetime import UTC, datetime
 from smgproxy.tls.contexts import Credentials, server_credentials, worker_credentials
 from smgproxy.tls.options import TlsOptions
 
-# What is spoken inside, by those who listen and by those who call.
+# What workers are offered that nothing more is known of.
 WORKER_ALPN = ("http/1.1",)
 
 
 class LiveCredentials:
-    """One context for clients and one for workers; ``load`` replaces both or none."""
+    """One context for clients, and one for workers by what they are offered; ``load``
+    replaces all or none."""
 
-    __slots__ = ("_options", "_alpn", "_server", "_worker")
+    __slots__ = ("_options", "_alpn", "_server", "_workers")
 
     def __init__(self, options: TlsOptions, alpn: Sequence[str]) -> None:
         """``alpn``: the protocols offered to clients, the best one first."""
         self._options = options
         self._alpn = tuple(alpn)
         self._server: Credentials | None = None
-        self._worker: Credentials | None = None
+        self._workers: dict[tuple[str, ...], Credentials] = {}
 
     def load(self) -> list[str]:
         """Read the files, at start and again; warnings, one line each.
@@ -32,15 +33,17 @@ class LiveCredentials:
         """
         now = datetime.now(UTC)
         server = server_credentials(self._options, self._alpn, now)
-        worker = self._worker
-        if worker is not None or self._options.names_worker_files:
-            worker = worker_credentials(self._options, WORKER_ALPN, now)
-        self._server, self._worker = server, worker
+        offers = set(self._workers)
+        if self._options.names_worker_files:
+            offers.add(WORKER_ALPN)
+        workers = {
+            alpn: worker_credentials(self._options, alpn, now) for alpn in offers
+        }
+        self._server, self._workers = server, workers
+        # All for workers are of the same files.
+        loaded = [server, next(iter(workers.values()), None)]
         return [
-            warning
-            for one in (server, worker)
-            if one is not None
-            for warning in one.warnings
+            warning for one in loaded if one is not None for warning in one.warnings
         ]
 
     @property
@@ -48,16 +51,19 @@ class LiveCredentials:
         """For clients that connect now; None for plain HTTP."""
         return None if self._server is None else self._server.context
 
-    def worker(self) -> ssl.SSLContext:
-        """For workers that are dialled now.
+    def worker(self, alpn: Sequence[str]) -> ssl.SSLContext:
+        """For workers that are dialled now and offered these protocols.
 
         Made when it is first needed unless a flag names a file: reading the CAs of
         the system takes 20 ms and memory that plain HTTP has no use for.
         """
-        if self._worker is None:
+        key = tuple(alpn)
+        made = self._workers.get(key)
+        if made is None:
             now = datetime.now(UTC)
-            self._worker = worker_credentials(self._options, WORKER_ALPN, now)
-        return self._worker.context
+            made = worker_credentials(self._options, key, now)
+            self._workers[key] = made
+        return made.context
 
     def described(self) -> str:
         """What is in use, for the log."""

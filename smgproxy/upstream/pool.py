@@ -3,56 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from smgproxy.core.clock import Sweeper, monotonic
-from smgproxy.core.errors import ConnectFailed, GatewayError, UpstreamError
+from smgproxy.core.errors import ConnectFailed, GatewayError, SendUnseen, UpstreamError
 from smgproxy.core.flow import BACKLOG_BYTES, Source, collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
-from smgproxy.core.options import flag
-from smgproxy.fleet.worker import HttpPoolSettings, Worker
+from smgproxy.fleet.worker import Worker
 from smgproxy.upstream.dial import dial
 from smgproxy.upstream.http1 import WorkerConnection
+from smgproxy.upstream.http2 import SharedConnection
 from smgproxy.upstream.leg import Leg
 
 SWEEP_SECS = 0.25
-# Gives the context for https:// workers, anew for each connection: it may be replaced.
-Secure = Callable[[], ssl.SSLContext]
-
-
-@dataclasses.dataclass(frozen=True)
-class UpstreamOptions:
-    """How workers are called."""
-
-    request_timeout_secs: int = flag(
-        1800,
-        "--request-timeout-secs",
-        "Request Handling",
-        "longest time a request to a worker may take, its streamed answer included",
-        minimum=1,
-    )
-    upstream_pool_idle_timeout_secs: int = flag(
-        3,
-        "--upstream-pool-idle-timeout-secs",
-        "Worker Configuration",
-        "close a pooled worker connection idle this long; 0 = keep for ever",
-        minimum=0,
-    )
-
-    def http_pool(self) -> HttpPoolSettings:
-        """The settings of a worker whose spec says nothing about its connections."""
-        return HttpPoolSettings(
-            pool_idle_timeout_secs=self.upstream_pool_idle_timeout_secs,
-            timeout_secs=self.request_timeout_secs,
-        )
+# HTTP/2 connections of one worker; there is a second when the first has no room.
+MAX_SHARED = 64
+# Sends of a request that no worker has looked at.
+MAX_UNSEEN = 6
+# Gives the context for https:// workers that are offered these protocols, anew for each
+# connection: it may be replaced.
+Secure = Callable[[Sequence[str]], ssl.SSLContext]
+Connection = WorkerConnection | SharedConnection
 
 
 class WorkerPool:
-    """One worker's connections: a stack of idle ones and the set of busy ones."""
+    """One worker's connections: a stack of idle ones and the set of busy ones.
 
-    __slots__ = ("worker", "loop", "_secure", "_idle", "_busy")
+    Those that speak HTTP/2 are shared: a new one is dialled by one request, and all
+    that find no room meanwhile wait for it.
+    """
+
+    __slots__ = (
+        "worker",
+        "loop",
+        "_secure",
+        "_idle",
+        "_busy",
+        "_shared",
+        "_dialling",
+        "_is_plain",
+    )
 
     def __init__(
         self, worker: Worker, loop: asyncio.AbstractEventLoop, secure: Secure
@@ -64,9 +55,23 @@ class WorkerPool:
         # rest grow idle and expire. Popping one is the reservation.
         self._idle: dict[WorkerConnection, None] = {}
         self._busy: set[WorkerConnection] = set()
+        self._shared: dict[SharedConnection, None] = {}
+        # Fulfilled when a shared connection was dialled; with the reason if in vain.
+        self._dialling: asyncio.Future[str] | None = None
+        self._is_plain = False  # ALPN chose HTTP/1.1
 
-    def take(self) -> WorkerConnection | None:
-        """The idle connection used last, now reserved; None when there is none."""
+    def take(self, is_only_try: bool = False) -> Connection | None:
+        """A shared connection with room, or the idle one used last, now reserved.
+
+        For the only try of a request, none that may turn out to be dead: closed by
+        the worker while idle.
+        """
+        if self._shared and self._may_share:
+            for shared in self._shared:
+                if shared.has_room and (shared.is_busy or not is_only_try):
+                    return shared
+        if is_only_try or self.worker.http2:
+            return None
         idle = self._idle
         while idle:
             connection, _ = idle.popitem()
@@ -75,24 +80,53 @@ class WorkerPool:
                 return connection
         return None
 
-    async def dial(self, deadline: float) -> WorkerConnection:
-        """A new connection, reserved. Raises ConnectFailed."""
+    async def connect(self, deadline: float, since: float = 0.0) -> Connection:
+        """A new connection, or a shared one with room made at ``since`` or later.
+
+        Raises ConnectFailed.
+        """
+        while self._may_share:
+            for shared in self._shared:
+                if shared.has_room and shared.made_at >= since:
+                    return shared
+            if self._dialling is None:
+                return await self._dial_for_all(deadline)
+            patience = max(0.0, deadline - monotonic())
+            try:
+                async with asyncio.timeout(patience):
+                    why = await asyncio.shield(self._dialling)
+            except TimeoutError:
+                why = "connecting took too long"
+            if why:
+                raise ConnectFailed(self.failure(), why)
+        return await self.dial(deadline)
+
+    async def dial(self, deadline: float) -> Connection:
+        """A new connection; reserved, if it is not shared. Raises ConnectFailed."""
         worker = self.worker
         patience = min(
             worker.http_pool.connect_timeout_secs, max(0.0, deadline - monotonic())
         )
         try:
             async with asyncio.timeout(patience):
-                connection = await dial(
+                connection: Connection = await dial(
                     self.loop,
                     worker.host,
                     worker.port,
-                    lambda alpn: WorkerConnection(self),
-                    self._secure() if worker.is_tls else None,
+                    self._protocol,
+                    self._secure(_offers(worker)) if worker.is_tls else None,
                 )
         except (OSError, TimeoutError) as error:
             why = str(error) or "connecting took too long"
             raise ConnectFailed(self.failure(), why) from None
+        if isinstance(connection, SharedConnection):
+            self._shared[connection] = None
+            self._is_plain = False
+            return connection
+        if worker.http2:
+            connection.cut()
+            raise ConnectFailed(self.failure(), "the worker does not speak HTTP/2")
+        self._is_plain = True
         self._busy.add(connection)
         return connection
 
@@ -100,6 +134,17 @@ class WorkerPool:
         """The contract's message for a request that could not be carried out."""
         url = self.worker.url
         return f"error sending request for url ({url}). URL: {url}"
+
+    @property
+    def scheme(self) -> bytes:
+        """How its requests are named in HTTP/2."""
+        return b"https" if self.worker.is_tls else b"http"
+
+    @property
+    def keeps_idle(self) -> bool:
+        """Whether a connection stays that nothing runs on."""
+        worker = self.worker
+        return bool(worker.http_pool.pool_max_idle_per_host) and not worker.is_removed
 
     def give_back(self, connection: WorkerConnection) -> None:
         """A response is complete and the connection clean."""
@@ -111,10 +156,13 @@ class WorkerPool:
         else:
             connection.cut()
 
-    def gone(self, connection: WorkerConnection) -> None:
+    def gone(self, connection: Connection) -> None:
         """A connection is lost or not fit for another request."""
-        self._busy.discard(connection)
-        self._idle.pop(connection, None)
+        if isinstance(connection, SharedConnection):
+            self._shared.pop(connection, None)
+        else:
+            self._busy.discard(connection)
+            self._idle.pop(connection, None)
 
     def sweep(self, now: float) -> None:
         """Close what is idle for too long and fail what has run for too long."""
@@ -126,20 +174,65 @@ class WorkerPool:
                 connection.cut()
         for connection in list(self._busy):
             connection.expire(now)
+        for shared in list(self._shared):
+            shared.sweep(now)
 
     def close(self) -> None:
         """Drop idle connections; busy ones end with their legs."""
         for connection in list(self._idle):
             connection.cut()
+        for shared in list(self._shared):
+            shared.retire()
 
     def cut_all(self) -> None:
         """Drop every connection, legs included."""
-        for connection in [*self._idle, *self._busy]:
+        running: list[Connection] = [*self._idle, *self._busy, *self._shared]
+        for connection in running:
             connection.cut()
 
     def counts(self) -> tuple[int, int]:
         """Idle and busy connections."""
-        return len(self._idle), len(self._busy)
+        busy = sum(shared.is_busy for shared in self._shared)
+        idle = len(self._shared) - busy
+        return len(self._idle) + idle, len(self._busy) + busy
+
+    @property
+    def _may_share(self) -> bool:
+        """Whether a new connection speaks HTTP/2, as far as is known."""
+        worker = self.worker
+        if worker.is_tls and not self._is_plain:
+            return "h2" in _offers(worker)
+        return worker.http2
+
+    def _protocol(self, alpn: str | None) -> Connection:
+        worker = self.worker
+        is_shared = alpn == "h2" if worker.is_tls else worker.http2
+        return SharedConnection(self) if is_shared else WorkerConnection(self)
+
+    async def _dial_for_all(self, deadline: float) -> Connection:
+        if len(self._shared) >= MAX_SHARED:
+            raise ConnectFailed(self.failure(), "the worker takes no more requests")
+        done = self._dialling = self.loop.create_future()
+        why = ""
+        try:
+            return await self.dial(deadline)
+        except ConnectFailed as error:
+            why = error.cause
+            raise
+        finally:
+            # Cancelled: whoever waited looks again, and one of them dials.
+            self._dialling = None
+            done.set_result(why)
+
+
+def _offers(worker: Worker) -> tuple[str, ...]:
+    """What an https:// worker may choose from in its TLS handshake (ALPN)."""
+    if worker.http2:
+        return ("h2",)
+    pool = worker.http_pool
+    if pool.prefers_http2 and pool.http2 is None:
+        return ("h2", "http/1.1")
+    return ("http/1.1",)
 
 
 class Fetched:
@@ -177,28 +270,32 @@ class Upstream:
 
         A send that dies before any response byte, not by timeout, is repeated once,
         at once, on a new connection to the same worker: an idle connection may have
-        been closed by the worker as we wrote to it. A one-shot request is not, and
-        its body is let go as soon as the transport has it. Raises UpstreamError.
+        been closed by the worker as we wrote to it. One that the worker has not looked
+        at, as it says, is repeated a few times. A one-shot request is not, and its
+        body is let go as soon as the transport has it. Raises UpstreamError.
         """
         pool = self._pool_of(worker)
-        deadline = monotonic() + timeout_secs
+        began = monotonic()
+        deadline = began + timeout_secs
         connection = pool.take()
         leg: Leg | None = None
+        sends, since = 1, 0.0
         try:
-            try:
-                if connection is None:
-                    connection = await pool.dial(deadline)
-                leg = connection.send(request, worker.authority, deadline)
-                if is_one_shot:
-                    request.body = b""
-                return leg, await leg.head
-            except UpstreamError as error:
-                if is_one_shot or not error.is_resendable:
-                    raise
-            self.resends += 1
-            connection = await pool.dial(deadline)
-            leg = connection.send(request, worker.authority, deadline)
-            return leg, await leg.head
+            while True:
+                try:
+                    if connection is None:
+                        connection = await pool.connect(deadline, since)
+                    leg = connection.send(request, worker.authority, deadline)
+                    if is_one_shot:
+                        request.body = b""
+                    return leg, await leg.head
+                except UpstreamError as error:
+                    most = MAX_UNSEEN if isinstance(error, SendUnseen) else 2
+                    if is_one_shot or not error.is_resendable or sends >= most:
+                        raise
+                self.resends += 1
+                sends += 1
+                connection, since = None, began
         except UpstreamError:
             # The error's traceback holds this frame, and the leg holds the error.
             leg = connection = None
@@ -224,12 +321,14 @@ class Upstream:
         Raises UpstreamError, and whatever ``body`` fails with.
         """
         pool = self._pool_of(worker)
-        deadline = monotonic() + timeout_secs
-        connection = pool.take() if body_bytes <= BACKLOG_BYTES else None
+        began = monotonic()
+        deadline = began + timeout_secs
+        is_long = body_bytes > BACKLOG_BYTES
+        connection = pool.take(is_only_try=is_long)
         leg: Leg | None = None
         try:
             if connection is None:
-                connection = await pool.dial(deadline)
+                connection = await pool.connect(deadline, began if is_long else 0.0)
             leg = connection.upload(request, worker.authority, deadline)
             assert leg.request is not None
             body.join(leg.request)

@@ -32,6 +32,8 @@ from smgproxy.wire.http1_response import ResponseReader, encode_request
 # How long a worker may take to close behind the last that it was sent.
 LINGER_SECS = 2.0
 SWEEP_SECS = 0.5
+# Upgrades are of HTTP/1.1, whatever else the worker speaks.
+_ALPN = ("http/1.1",)
 
 
 class SocketLeg(Leg):
@@ -317,7 +319,7 @@ class WorkerSockets:
                     worker.host,
                     worker.port,
                     lambda alpn: WorkerSocket(self, worker, self._loop),
-                    self._secure() if worker.is_tls else None,
+                    self._secure(_ALPN) if worker.is_tls else None,
                 )
         except (OSError, TimeoutError) as error:
             why = str(error) or "connecting took too long"

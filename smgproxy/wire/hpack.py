@@ -1,9 +1,9 @@
 """Header compression (RFC 7541), bent to what a gateway sees.
 
-Requests of one client differ little, so a block that was read before is not read again
-while the table it refers to stands. Responses are written without the dynamic table:
-most of their fields are new each time, and what a client's table may hold for us would
-be memory of ours for each connection.
+Messages of one peer differ little, so a block that was read before is not read again
+while the table it refers to stands. What is written does without the dynamic table:
+most fields are new each time, and what a peer's table may hold for us would be memory
+of ours for each connection.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ _KEPT_FIELDS = 512
 _STATIC: dict[bytes, int] = {}
 for _at, (_name, _value) in enumerate(HeaderTable.STATIC_TABLE, 1):
     _STATIC.setdefault(_name, _at)
-_STATUS = {
-    value: bytes((0x80 | at,))
-    for at, (name, value) in enumerate(HeaderTable.STATIC_TABLE, 1)
-    if name == b":status"
-}
 # "The dynamic table is empty and stays so" (section 6.3).
 _NO_TABLE = b"\x20"
-_fields: dict[tuple[bytes, bytes], bytes] = {}
+_fields: dict[tuple[bytes, bytes], bytes] = {
+    (name, value): bytes((0x80 | at,))
+    for at, (name, value) in enumerate(HeaderTable.STATIC_TABLE, 1)
+    if value
+}
 
 
 class PlainEncoder:
@@ -57,16 +56,20 @@ def _field(name: bytes, value: bytes) -> bytes:
     kept = _fields.get((name, value))
     if kept is not None:
         return kept
-    if name == b":status" and value in _STATUS:
-        return _STATUS[value]
     coded = _name_of(name) + bytes(encode_integer(len(value), 7)) + value
     if name in _ALIKE and len(_fields) < _KEPT_FIELDS:
         _fields[name, value] = coded
     return coded
 
 
-# Fields of few values; worker ids are as many as there are workers.
-_ALIKE = frozenset((b"content-type", b"x-smg-routed-worker-id", b"server"))
+# Fields of few values; worker ids and authorities are as many as there are workers,
+# paths are those that workers are asked for.
+_ALIKE = frozenset(
+    (
+        *(b"content-type", b"x-smg-routed-worker-id", b"server"),
+        *(b":authority", b":path", b"accept"),
+    )
+)
 
 
 def _name_of(name: bytes) -> bytes:

@@ -1,8 +1,11 @@
-"""HTTP/2 frames of a client, cut apart and counted before the h2 library sees them.
+"""HTTP/2 frames of a peer, cut apart and counted before anybody acts on them.
 
-h2 keeps the streams, the windows and the header compression. What it leaves to its
-user is here: the preface and the first frame, lengths before their bytes have come,
-what follows a GOAWAY, and how much of what costs the sender nothing is too much.
+Towards clients the h2 library keeps the streams, the windows and the header
+compression, towards workers http2_calling.py. What is the same for both is here: the
+preface and the first frame, lengths before their bytes have come, what follows a
+GOAWAY, and how much of what costs the sender nothing is too much. Here is also what h2
+gets wrong: error codes, frames of streams that never were, settings it would remember
+without a bound.
 """
 
 from __future__ import annotations
@@ -19,14 +22,27 @@ WINDOW_UPDATE, CONTINUATION = 8, 9
 END_STREAM = ACK = 0x1
 END_HEADERS = 0x4
 PADDED = 0x8
+HAS_PRIORITY = 0x20
+_SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
+_OF_THE_CONNECTION = (SETTINGS, PING, GOAWAY)
+# Settings that mean something to us (section 6.5.2, RFC 8441 section 3).
+_KNOWN_SETTINGS = frozenset((1, 2, 3, 4, 5, 6, 8))
 
 # Error codes (RFC 9113 section 7).
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR = range(4)
 STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL = 5, 6, 7, 8
 COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 9, 11
 
+# Small frames are dear for their size: so many at once keep the loop for some 5 ms.
+FRAMES_A_TURN = 1000
 MAX_FRAME_BYTES = 16384  # SETTINGS_MAX_FRAME_SIZE stays at its initial value
 HEADER_BYTES = 9
+# What a peer may send of a body before somebody wants it, and beyond that once it
+# flows. The connection's own window never stands in the way, so a body that waits is
+# in nobody else's.
+STREAM_WINDOW_BYTES = 65535
+FLOWING_WINDOW_BYTES = 512 * 1024
+CONNECTION_WINDOW_BYTES = 16 * 1024 * 1024
 # A header block comes in one frame of 16 KiB nearly always.
 MAX_CONTINUATIONS = 32
 # Frames that carry nothing, or that must be answered: what a client may send of them
@@ -77,6 +93,11 @@ class Frame:
         self.stream_id = stream_id
         self.data = data
 
+    @property
+    def increment(self) -> int:
+        """What a WINDOW_UPDATE adds."""
+        return int.from_bytes(self.data[HEADER_BYTES:], "big") & 0x7FFFFFFF
+
 
 def goaway(last_stream_id: int, code: int) -> bytes:
     """A GOAWAY frame: no stream above ``last_stream_id`` was or will be served.
@@ -102,21 +123,34 @@ class FrameReader:
         "_block_bytes",
         "_continuations",
         "_block_stream",
+        "_last_stream",
         "_max_block_bytes",
         "_allowance",
+        "has_more",
     )
 
     def __init__(
-        self, max_block_bytes: int, now: float, preface: bytes = PREFACE
+        self,
+        max_block_bytes: int,
+        now: float,
+        preface: bytes = PREFACE,
+        free: Allowance | None = None,
     ) -> None:
+        """``preface``: nothing from a worker, which opens no streams; how those that
+        we open are used is for others to see. ``free``: the frames that say nothing,
+        if not what clients may send of them.
+        """
         self._preface = preface  # what of it is still to come
         self._partial = b""
         self._has_settings = False
         self._block_stream = 0  # whose header block is still open; 0 = none
+        # The highest that was opened.
+        self._last_stream = 0 if preface else 2**31 - 1
         self._block_bytes = 0
         self._continuations = 0
         self._max_block_bytes = max_block_bytes
-        self._allowance = Allowance(FREE_FRAMES, FREE_FRAMES_PER_SEC, now)
+        self.has_more = False  # whole frames that were too many for one call
+        self._allowance = free or Allowance(FREE_FRAMES, FREE_FRAMES_PER_SEC, now)
 
     @property
     def is_mid_head(self) -> bool:
@@ -129,26 +163,47 @@ class FrameReader:
             return True
         return bool(partial) and (len(partial) < HEADER_BYTES or partial[3] != DATA)
 
+    @property
+    def is_in_block(self) -> bool:
+        """Whether a header block has begun and not ended."""
+        return bool(self._block_stream)
+
     def feed(self, data: bytes, now: float) -> Iterator[Frame]:
-        """The frames that are whole now."""
+        """The frames that are whole now, or the first of very many of them.
+
+        ``has_more`` tells of the rest; it comes with the next call, if only of b"".
+        """
         if self._preface:
             data = self._skip_preface(data)
         if self._partial:
             data = self._partial + data
             self._partial = b""
-        at, end = 0, len(data)
+        at, end, left = 0, len(data), FRAMES_A_TURN
+        self.has_more = False
         while end - at >= HEADER_BYTES:
+            if not left:
+                self.has_more = True
+                break
+            left -= 1
             size = int.from_bytes(data[at : at + 3], "big")
             kind, flags = data[at + 3], data[at + 4]
             stream_id = int.from_bytes(data[at + 5 : at + 9], "big") & 0x7FFFFFFF
-            self._check(kind, flags, size)
+            self._check(kind, flags, stream_id, size)
             stop = at + HEADER_BYTES + size
             if stop > end:
                 break
             self._count(kind, flags, stream_id, size, now)
-            frame = Frame(kind, flags, stream_id, data[at:stop])
+            whole = data[at:stop]
             at = stop
-            yield frame
+            # An unknown type is to be ignored (section 5.5); h2 would read ALTSVC.
+            # Priorities mean nothing to us (section 5.3.2).
+            if kind == PRIORITY or kind > CONTINUATION:
+                continue
+            if kind == SETTINGS:
+                whole = _known_settings(whole)
+            elif kind == HEADERS and flags & (PADDED | HAS_PRIORITY):
+                whole = _plain_headers(whole)
+            yield Frame(kind, flags, stream_id, whole)
         self._partial = data[at:]
 
     def _skip_preface(self, data: bytes) -> bytes:
@@ -159,40 +214,64 @@ class FrameReader:
         self._preface = due[len(data) :]
         return data[len(due) :]
 
-    def _check(self, kind: int, flags: int, size: int) -> None:
+    def _check(self, kind: int, flags: int, stream_id: int, size: int) -> None:
         """What a frame's header alone can settle, before its bytes have come."""
         if size > MAX_FRAME_BYTES:
             raise Http2Violation(FRAME_SIZE_ERROR, "frame is too long")
         if not self._has_settings and (kind != SETTINGS or flags & ACK):
             raise Http2Violation(PROTOCOL_ERROR, "the first frame is no SETTINGS")
+        if self._block_stream:
+            # Section 4.3: one header block is one unit on the wire.
+            if kind != CONTINUATION or stream_id != self._block_stream:
+                raise Http2Violation(PROTOCOL_ERROR, "frame inside a header block")
+        elif kind == CONTINUATION:
+            raise Http2Violation(PROTOCOL_ERROR, "CONTINUATION of nothing")
+        elif kind != DATA and kind != HEADERS:
+            self._check_control(kind, flags, stream_id, size)
+
+    def _check_control(self, kind: int, flags: int, stream_id: int, size: int) -> None:
+        """Lengths and streams of the frames that carry no message (section 6)."""
+        due = _SIZES.get(kind, size)
+        if kind == SETTINGS:
+            due = 0 if flags & ACK else size - size % 6
+        elif kind == GOAWAY:
+            due = max(size, 8)
+        if size != due:
+            raise Http2Violation(FRAME_SIZE_ERROR, "length of another frame type")
+        if kind == PUSH_PROMISE:
+            raise Http2Violation(PROTOCOL_ERROR, "a push (section 8.4)")
+        if kind in _OF_THE_CONNECTION:
+            if stream_id:
+                raise Http2Violation(PROTOCOL_ERROR, "frame belongs to no stream")
+        elif kind == RST_STREAM or (kind == WINDOW_UPDATE and stream_id):
+            # Section 5.1: an idle stream takes neither.
+            if not stream_id & 1 or stream_id > self._last_stream:
+                raise Http2Violation(PROTOCOL_ERROR, "frame of an idle stream")
+        elif kind == PRIORITY and not stream_id:
+            raise Http2Violation(PROTOCOL_ERROR, "PRIORITY of no stream")
 
     def _count(
         self, kind: int, flags: int, stream_id: int, size: int, now: float
     ) -> None:
-        """Look at a whole frame: is it where it may be, and not one too many?"""
+        """Look at a whole frame: is it one too many?"""
         if kind == DATA:
             is_free = not size and not flags & END_STREAM
         elif kind == HEADERS or kind == CONTINUATION:
             is_free = False
             self._count_block(kind, flags, stream_id, size)
         else:
-            # An unknown type is to be ignored (section 5.5), so it comes for free.
-            is_free = kind not in (RST_STREAM, WINDOW_UPDATE, GOAWAY)
+            is_free = kind != RST_STREAM and kind != WINDOW_UPDATE
             self._has_settings = True
-        if self._block_stream and kind not in (HEADERS, CONTINUATION):
-            raise Http2Violation(PROTOCOL_ERROR, "frame inside a header block")
         if is_free and not self._allowance.take(now):
             raise Http2Violation(ENHANCE_YOUR_CALM, "too many frames that say nothing")
 
     def _count_block(self, kind: int, flags: int, stream_id: int, size: int) -> None:
-        """One header block: of one stream, in one go, of bounded size (section 4.3)."""
+        """One header block of bounded size."""
         if kind == HEADERS:
-            if self._block_stream:
-                raise Http2Violation(PROTOCOL_ERROR, "HEADERS inside a header block")
             self._block_bytes = self._continuations = 0
+            if stream_id > self._last_stream:
+                self._last_stream = stream_id
         else:
-            if not self._block_stream or stream_id != self._block_stream:
-                raise Http2Violation(PROTOCOL_ERROR, "CONTINUATION of nothing")
             self._continuations += 1
         self._block_bytes += size
         if (
@@ -201,3 +280,41 @@ class FrameReader:
         ):
             raise Http2Violation(ENHANCE_YOUR_CALM, "header block is too long")
         self._block_stream = 0 if flags & END_HEADERS else stream_id
+
+
+def _frame(head: bytes, payload: bytes, flags: int) -> bytes:
+    """A frame with another payload, and other flags, than the one it came as."""
+    return b"%b%c%c%b%b" % (
+        len(payload).to_bytes(3, "big"),
+        head[3],
+        flags,
+        head[5:HEADER_BYTES],
+        payload,
+    )
+
+
+def _known_settings(frame: bytes) -> bytes:
+    """Without those to be ignored (section 6.5.2): h2 would keep 65,530 of them."""
+    payload = frame[HEADER_BYTES:]
+    pairs = [payload[at : at + 6] for at in range(0, len(payload), 6)]
+    known = [p for p in pairs if not p[0] and p[1] in _KNOWN_SETTINGS]
+    if len(known) == len(pairs):
+        return frame
+    return _frame(frame, b"".join(known), frame[4])
+
+
+def _plain_headers(frame: bytes) -> bytes:
+    """Without padding and priority: h2 lets padding reach into the other fields.
+
+    Section 6.2. A stream that depends on itself was an error once; priorities are to
+    be ignored now (section 5.3.2).
+    """
+    flags, at, stop = frame[4], HEADER_BYTES, len(frame)
+    start = at + bool(flags & PADDED) + 5 * bool(flags & HAS_PRIORITY)
+    if start > stop:
+        raise Http2Violation(FRAME_SIZE_ERROR, "frame is too short for its flags")
+    if flags & PADDED:
+        stop -= frame[at]
+        if start > stop:
+            raise Http2Violation(PROTOCOL_ERROR, "padding is too long")
+    return _frame(frame, frame[start:stop], flags & ~(PADDED | HAS_PRIORITY))

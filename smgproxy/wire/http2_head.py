@@ -1,11 +1,16 @@
-"""HTTP/2 header lists of clients, checked and made into request heads."""
+"""HTTP/2 header lists checked and made into heads, and heads made into them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from smgproxy.core.message import Headers, RequestHead, ResponseHead
+from smgproxy.core.message import (
+    Headers,
+    RequestHead,
+    ResponseHead,
+    WorkerRequest,
+)
 from smgproxy.wire.http1 import BadMessage, check_single, length_of
 from smgproxy.wire.http1_request import HeadLimits, check_host, path_of
 
@@ -25,6 +30,9 @@ _FORBIDDEN = frozenset(
         b"upgrade",
     )
 )
+# Workers are ours and few; this only stops a broken one from eating memory.
+_MAX_RESPONSE_FIELDS = 256
+_STATUS = re.compile(rb"[1-9][0-9][0-9]")
 _PSEUDO = frozenset((b":method", b":scheme", b":authority", b":path", b":protocol"))
 HeaderList = Iterable[tuple[bytes, bytes]]
 
@@ -139,3 +147,53 @@ def response_fields(head: ResponseHead, date: bytes | None) -> Headers:
     if date is not None and head.get(b"date") is None:
         fields.append((b"date", date))
     return fields
+
+
+def request_fields(request: WorkerRequest, authority: bytes, scheme: bytes) -> Headers:
+    """A request's header list as a worker gets it: the contract's order."""
+    return [
+        (b":method", request.method),
+        (b":scheme", scheme),
+        (b":authority", authority),
+        (b":path", request.path),
+        *request.headers,
+        (b"accept", b"*/*"),
+    ]
+
+
+def response_head(fields: HeaderList) -> ResponseHead:
+    """The head that a worker's header list stands for (RFC 9113 section 8.3.2).
+
+    One with a status below 200 is interim. Raises BadMessage.
+    """
+    status = b""
+    headers: Headers = []
+    for name, value in fields:
+        if _FIELD_VALUE.fullmatch(value) is None:
+            raise BadMessage("malformed field value")
+        if name[:1] == b":":
+            if headers or status or name != b":status":
+                raise BadMessage("misplaced pseudo-header")
+            if _STATUS.fullmatch(value) is None:
+                raise BadMessage("malformed status")
+            status = value
+        else:
+            if _FIELD_NAME.fullmatch(name) is None:
+                raise BadMessage("malformed field name")
+            if name in _FORBIDDEN:
+                raise BadMessage("field of another protocol version")
+            headers.append((name, value))
+    if not status or status == b"101":
+        raise BadMessage("no status that there is")
+    if len(headers) > _MAX_RESPONSE_FIELDS:
+        raise BadMessage("too many response header fields")
+    return ResponseHead(int(status), headers, _response_length(status, headers))
+
+
+def _response_length(status: bytes, headers: Headers) -> int | None:
+    first = dict(headers[::-1])
+    if len(first) != len(headers):
+        check_single(headers, b"content-length")
+    length = first.get(b"content-length")
+    size = None if length is None else length_of(length)
+    return 0 if status in (b"204", b"304") else size

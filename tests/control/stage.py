@@ -52,7 +52,9 @@ def ask(
 class Stage:
     """The control routes, and the fleet, engines and clock behind them."""
 
-    def __init__(self, options: FleetOptions = FleetOptions()) -> None:
+    def __init__(
+        self, options: FleetOptions = FleetOptions(), *, dp_aware: bool = False
+    ) -> None:
         self.clock = FakeClock()
         self.background = FakeBackground(self.clock)
         self.engines = FakeEngines()
@@ -66,6 +68,7 @@ class Stage:
             lambda worker: None,
             sleep=self.background.sleep,
             http_pool=HttpPoolSettings(),
+            dp_aware=dp_aware,
         )
         self.routes = Routes()
         add_control_routes(

@@ -7,6 +7,7 @@ import ujson
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.worker import WorkerState
 from tests.control.stage import NOBODY, A, B, Stage
+from tests.fakes.engine import sglang
 
 
 @pytest.fixture
@@ -43,6 +44,8 @@ def test_a_worker_is_shown_with_its_fields_in_the_contracts_order(it: Stage) -> 
         labels={"a": "b"},
         health={"timeout_secs": 2},
         http_pool={"timeout_secs": 9},
+        resilience={"cb_failure_threshold": 4},
+        overload={"token_usage": 0.5},
     )
     worker.load = 3
     worker.engine_load = {"loads": []}
@@ -51,7 +54,8 @@ def test_a_worker_is_shown_with_its_fields_in_the_contracts_order(it: Stage) -> 
     shown = ujson.loads(reply.body)
     assert list(shown) == [
         *("id", "model_id", "url", "models", "worker_type", "connection_mode"),
-        *("runtime_type", "labels", "priority", "cost", "health", "http_pool"),
+        *("runtime_type", "labels", "priority", "cost", "health", "overload"),
+        *("http_pool", "resilience"),
         *("max_connection_attempts", "is_healthy", "status", "load", "http2"),
         "engine_load",
     ]
@@ -237,6 +241,43 @@ def test_changes_are_accepted(it: Stage, method: str, value: Any, what: str) -> 
             "message": f"Worker {what} queued for background processing",
         },
     )
+
+
+def test_overload_limits_out_of_range_are_accepted_and_the_worker_never_comes(
+    it: Stage,
+) -> None:
+    spec = {"url": A, "overload": {"token_usage": 2}}
+    reply = it.ask("POST", "/workers", spec)
+    assert reply.status == 202
+    worker_id = ujson.loads(reply.body)["worker_id"]
+    assert it.ask("GET", f"/workers/{worker_id}").status == 404
+
+
+def test_put_with_limits_out_of_range_fails_later_and_changes_nothing(
+    it: Stage,
+) -> None:
+    worker = it.add(priority=3)
+    spec = {"url": A, "overload": {"waiting_requests": 0}}
+    assert it.ask("PUT", f"/workers/{worker.id}", spec).status == 202
+    job = it.json("GET", f"/workers/{worker.id}")["job_status"]
+    assert (job["job_type"], job["status"]) == ("AddWorker", "failed")
+    assert "Must be >= 1" in job["message"]
+    assert (worker.priority, worker.overload) == (3, None)
+
+
+def test_ranks_are_shown_and_put_is_refused_where_engines_are_several_workers() -> None:
+    it = Stage(dp_aware=True)
+    for url in (A, f"{A}@0", f"{A}@1"):
+        it.engines.tables[url] = sglang(**{"/server_info": {"dp_size": 2}})
+    worker_id = it.json("POST", "/workers", {"url": A})["worker_id"]
+    shown = it.json("GET", "/workers")["workers"]
+    assert [(one["url"], one["dp_rank"], one["dp_size"]) for one in shown] == [
+        (f"{A}@0", 0, 2),
+        (f"{A}@1", 1, 2),
+    ]
+    status, code, why = refusal(it, "PUT", f"/workers/{worker_id}", {"url": A})
+    assert (status, code) == (400, "BAD_REQUEST")
+    assert "--dp-aware" in why
 
 
 def test_put_must_name_the_same_url(it: Stage) -> None:

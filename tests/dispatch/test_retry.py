@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from smgproxy.core.errors import (
     ConnectFailed,
     GatewayError,
+    ModelNotFound,
     NoAvailableWorkers,
     ReplyCutShort,
     ReplyMalformed,
@@ -23,15 +24,15 @@ A, B, C = (Worker(name, f"http://{name}:1") for name in "abc")
 FLEET = {A, B, C}
 
 
-def _attempts(options: RetryOptions = RetryOptions(), *, on: bool = True) -> Attempts:
-    attempts = Attempts(options, on)
+def _attempts(options: RetryOptions = RetryOptions()) -> Attempts:
+    attempts = Attempts(options)
     attempts.begin()
     return attempts
 
 
 def _answered(attempts: Attempts, worker: Worker, status: int) -> bool:
     return attempts.retries_answer(
-        worker, status, lambda: bool(FLEET - attempts.excluded)
+        worker, status, lambda fleet, now: bool(fleet - now.excluded), FLEET
     )
 
 
@@ -85,6 +86,7 @@ def test_a_worker_that_answered_500_stays_excluded() -> None:
         SendFailed("x"),
         ReplyCutShort("x"),
         ReplyMalformed("x"),
+        ReplyTooLarge("x"),
         UpstreamTimeout("x"),
     ],
 )
@@ -97,7 +99,7 @@ def test_errors_met_at_a_worker_are_retried_whatever_their_status(
     assert (attempts.made, attempts.is_exhausted) == (5, True)
 
 
-@pytest.mark.parametrize("error", [NoAvailableWorkers(), ReplyTooLarge("x")])
+@pytest.mark.parametrize("error", [NoAvailableWorkers(), ModelNotFound("m")])
 def test_refusals_of_the_gateway_are_answered_at_once(error: GatewayError) -> None:
     attempts = _attempts()
     assert not attempts.retries_error(error)
@@ -105,7 +107,10 @@ def test_refusals_of_the_gateway_are_answered_at_once(error: GatewayError) -> No
 
 
 def test_without_retries_a_retryable_failure_still_counts_as_exhausted() -> None:
-    for attempts in (_attempts(on=False), _attempts(RetryOptions(1))):
+    for attempts in (
+        _attempts(RetryOptions(disable_retries=True)),
+        _attempts(RetryOptions(1)),
+    ):
         assert not _answered(attempts, A, 503)
         assert attempts.is_exhausted
 

@@ -13,8 +13,11 @@ from tests.fakes.clock import FakeClock
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     made = FakeClock()
-    rooms = ("http1", "http1_response")
-    made.stand_in(monkeypatch, *(f"smgproxy.downstream.{room}" for room in rooms))
+    rooms = (
+        *("downstream.http1", "downstream.http1_response"),
+        *("downstream.http2", "wire.http2_output", "downstream.http2_stream"),
+    )
+    made.stand_in(monkeypatch, *(f"smgproxy.{room}" for room in rooms))
     return made
 
 

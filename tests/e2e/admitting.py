@@ -226,4 +226,5 @@ async def finish(worker: Waiting, *calls: Call) -> None:
 
 def named(name: str) -> bytes:
     """A chat body that a worker can tell from others."""
-    return ujson.dumps({"model": "m", "messages": [], "user": name}).encode()
+    messages = [{"role": "user", "content": "hi"}]
+    return ujson.dumps({"model": "m", "messages": messages, "user": name}).encode()

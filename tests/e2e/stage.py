@@ -15,8 +15,10 @@ from typing import Any
 
 import uvloop
 
+from smgproxy.dispatch.retry import RetryOptions
 from smgproxy.fleet.worker import HttpPoolSettings, Worker, WorkerState
 from smgproxy.gateway import Gateway
+from smgproxy.routing.router import RoutingOptions
 from smgproxy.server_options import ServerOptions
 from smgproxy.settings import Settings
 from smgproxy.telemetry.options import TelemetryOptions
@@ -73,8 +75,21 @@ class Stage:
         worker.models = [{"id": fake.model}]
         worker.labels = dict(fake.labels)
         worker.state = WorkerState.READY
+        worker.breaker.settings = self.gateway.settings.breaker.settings()
         self.gateway.registry.add(worker)
         return worker
+
+
+class OneAttempt(RetryOptions):
+    """Bodies are kept for a retry, as usual, and then none is made.
+
+    So that a scene of one fault sees it once; scenes of retries give their own.
+    """
+
+    @property
+    def is_enabled(self) -> bool:
+        """As far as the way of a body goes."""
+        return not self.disable_retries
 
 
 def settings(**rooms: Any) -> Settings:
@@ -84,6 +99,8 @@ def settings(**rooms: Any) -> Settings:
         "telemetry": TelemetryOptions(
             prometheus_host="127.0.0.1", prometheus_port=0, log_level="off"
         ),
+        "routing": RoutingOptions("round_robin"),
+        "retries": OneAttempt(retry_max_retries=1),
     }
     for name, changes in rooms.items():
         default = values.get(name, getattr(Settings, name))

@@ -23,10 +23,7 @@ from tests.e2e.admitting import (
 from tests.e2e.asking import error_of, get
 from tests.e2e.stage import Stage, eventually, play
 
-BIG = b'{"model":"m","messages":[],"pad":"' + b"x" * 300_000 + b'"}'
 FULL = (429, "admission_queue_full", "admission queue is at capacity")
-# While reading is paused a client's end is found by looking (ruling 16).
-PAUSED_SECS = 1.5
 
 
 # -- who is turned away --------------------------------------------------------------

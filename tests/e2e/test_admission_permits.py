@@ -21,12 +21,6 @@ from tests.e2e.streaming import EVENTS, SSE_HEAD
 from tests.fakes.client import CHAT, STREAM, post
 from tests.fakes.worker import Connection, Received
 
-BIG = b'{"model":"m","messages":[],"pad":"' + b"x" * 300_000 + b'"}'
-FULL = (429, "admission_queue_full", "admission queue is at capacity")
-# While reading is paused a client's end is found by looking (ruling 16).
-PAUSED_SECS = 1.5
-
-
 # -- how long a permit is held -------------------------------------------------------
 
 

@@ -21,8 +21,7 @@ from tests.e2e.stage import Stage, eventually, play
 from tests.fakes.client import CHAT, post
 from tests.fakes.http2_client import Http2Client
 
-BIG = b'{"model":"m","messages":[],"pad":"' + b"x" * 300_000 + b'"}'
-FULL = (429, "admission_queue_full", "admission queue is at capacity")
+BIG = CHAT + b" " * 300_000
 # While reading is paused a client's end is found by looking (ruling 16).
 PAUSED_SECS = 1.5
 
@@ -34,9 +33,7 @@ def test_the_body_of_a_waiting_request_is_not_read() -> None:
         one = await call(stage)
         await worker.has(1)
         client = await stage.client()
-        sending = asyncio.ensure_future(
-            client.send(post(b'{"model":"m","pad":"' + b"x" * 40_000_000 + b'"}'))
-        )
+        sending = asyncio.ensure_future(client.send(post(CHAT + b" " * 40_000_000)))
         await depth_is(stage, 1)
         [waiting] = [e for e in stage.gateway.dispatcher.running if e.phase == 1]
         await eventually(lambda: waiting.request.delivered > 64 * 1024)

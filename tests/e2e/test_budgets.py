@@ -204,7 +204,7 @@ def test_a_body_that_streams_is_charged_by_its_length_until_the_reply_settles() 
 
     usage = b'{"usage":{"prompt_tokens":40,"completion_tokens":10}}'
     for script in (say_ok, telling(10, 20), streaming(usage)):
-        rooms: dict[str, Any] = {"dispatch": {"disable_retries": True}}
+        rooms: dict[str, Any] = {"retries": {"disable_retries": True}}
         play(scene, script, keys=KEYS, tenant_rules=rules(), **rooms)
     assert levels == [700, 970, 950]
 

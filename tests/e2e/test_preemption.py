@@ -158,7 +158,7 @@ def test_a_request_is_preempted_in_its_upload(streams_up: bool) -> None:
         client.close()
         assert stage.records[0].backend_errors == 0
 
-    play(scene, scheduler=classes(), dispatch={"disable_retries": streams_up})
+    play(scene, scheduler=classes(), retries={"disable_retries": streams_up})
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -205,7 +205,7 @@ def test_a_chat_is_counted_at_every_layer(gateway: RunningGateway) -> None:
             total(gateway, "smg_router_requests", **routed),
             total(gateway, "smg_router_upstream_responses", status_code="200"),
             total(gateway, "smg_worker_requests", model=MODEL),
-            total(gateway, "smg_worker_selection", policy="round_robin"),
+            total(gateway, "smg_worker_selection", policy="cache_aware"),
         ]
 
     before = counted()
@@ -235,8 +235,10 @@ def test_the_soft_limit_on_open_files_is_raised(gateway: RunningGateway) -> None
 
 
 def test_it_serves_many_workers_as_one(gateway: RunningGateway) -> None:
-    """Round robin by default: both simulated workers answer."""
-    routed = {gateway.chat().headers["x-smg-routed-worker-id"] for _ in range(4)}
+    """Prompts that no worker knows go to any of them."""
+    routed = {
+        gateway.chat(f"{n} is new").headers["x-smg-routed-worker-id"] for n in range(40)
+    }
     urls = {worker["url"] for worker in gateway.get("/workers")["workers"]}
     assert routed == urls and len(urls) == 2
 

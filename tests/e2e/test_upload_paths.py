@@ -134,7 +134,10 @@ def test_without_a_worker_the_body_is_read_and_named_in_the_error() -> None:
 
 
 def test_a_body_over_the_limit_is_refused_uncounted() -> None:
-    rooms = {"dispatch": {"disable_retries": True, "max_payload_size": len(CHAT) - 1}}
+    rooms = {
+        "retries": {"disable_retries": True},
+        "dispatch": {"max_payload_size": len(CHAT) - 1},
+    }
     seen = ask(post(), **rooms)
     assert seen.answer is not None and seen.answer.status == 413
     assert error_of(seen.answer)["code"] == "request_body_too_large"
@@ -242,7 +245,10 @@ def test_an_answer_over_the_limit_is_502() -> None:
         assert stage.records[0].backend_errors == 1
         client.close()
 
-    rooms = {"dispatch": {"disable_retries": True, "max_payload_size": 200}}
+    rooms = {
+        "retries": {"disable_retries": True},
+        "dispatch": {"max_payload_size": 200},
+    }
     play(scene, script, **rooms)
 
 

@@ -58,7 +58,7 @@ def test_a_large_upload_arrives_byte_for_byte() -> None:
         assert body_paths(stage) == {("streamed", "retry_forfeited"): 1}
         client.close()
 
-    play_upload(scene, script, dispatch={})
+    play_upload(scene, script, retries={})
 
 
 def test_the_worker_gets_the_first_bytes_before_the_last_are_sent() -> None:

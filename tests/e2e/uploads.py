@@ -12,7 +12,7 @@ from tests.fakes.worker import Connection, FakeWorker, Received
 
 PATH = "/v1/chat/completions"
 # Every body streams, whatever its length.
-STREAMED: dict[str, Any] = {"dispatch": {"disable_retries": True}}
+STREAMED: dict[str, Any] = {"retries": {"disable_retries": True}}
 LAST_CHUNK = b"0\r\n\r\n"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import ujson
 
-from smgproxy.core.errors import ConnectFailed
+from smgproxy.core.errors import ConnectFailed, SendFailed
 from smgproxy.core.message import Headers
 from smgproxy.fleet.outside import PROBE_LIMIT_BYTES
 from smgproxy.fleet.worker import Worker
@@ -34,6 +34,9 @@ class FakeEngines:
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, Any]] = {}
         self.asked: list[tuple[str, str, Headers]] = []
+        # By which versions of HTTP an engine answers, if not by 1.1 alone; True is 2.
+        self.http2: dict[str, set[bool]] = {}
+        self.asked_by_http2: list[bool] = []
         # Awaited before every answer: a place to be slow in.
         self.before: Callable[[], Awaitable[None]] | None = None
 
@@ -51,11 +54,14 @@ class FakeEngines:
         """Answer as the worker's engine."""
         assert timeout_secs > 0
         self.asked.append((worker.url, f"{method} {path}", headers or []))
+        self.asked_by_http2.append(worker.http2)
         if self.before is not None:
             await self.before()
         table = self.tables.get(worker.url)
         if table is None:
             raise ConnectFailed(f"error sending request for url ({worker.url})", "down")
+        if worker.http2 not in self.http2.get(worker.url, {False}):
+            raise SendFailed("error sending request", "another version of HTTP")
         answer = table.get(path, 404)
         if isinstance(answer, FakeAnswer):
             return answer

@@ -124,6 +124,7 @@ class FakeWorker:
         self.accepted = 0
         self.open: set[Connection] = set()
         self.health_status = 200
+        self.loads = b""  # its load report; none by default
         self.model = MODEL
         self.labels: dict[str, str] = {}
         self._server: asyncio.Server | None = None
@@ -181,6 +182,8 @@ class FakeWorker:
                 b'{"object":"list","data":[{"id":"%b","object":"model",'
                 b'"owned_by":"sglang"}]}' % self.model.encode()
             )
+        elif path == "/loads" and self.loads:
+            await connection.answer(self.loads)
         elif path in ("/server_info", "/model_info"):
             await connection.answer(b'{"served_model_name":"%b"}' % self.model.encode())
         else:

@@ -1,5 +1,8 @@
+from typing import Any
+
 import pytest
 
+from smgproxy.fleet.breaker import BreakerSettings
 from smgproxy.fleet.fields import InvalidSpec
 from smgproxy.fleet.fleet import (
     AlreadyRegistered,
@@ -23,12 +26,13 @@ class Stage:
     """A fleet whose clock, engines and background are the test's."""
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, options: FleetOptions = FleetOptions()
+        self,
+        patch: pytest.MonkeyPatch,
+        options: FleetOptions = FleetOptions(),
+        **more: Any,
     ) -> None:
         self.clock = FakeClock()
-        self.clock.stand_in(
-            patch, "smgproxy.fleet.registration", "smgproxy.fleet.jobs"
-        )
+        self.clock.stand_in(patch, "smgproxy.fleet.registration", "smgproxy.fleet.jobs")
         self.background = FakeBackground(self.clock)
         self.engines = FakeEngines()
         self.removed: list[str] = []
@@ -41,6 +45,7 @@ class Stage:
             lambda worker: self.removed.append(worker.url),
             sleep=self.background.sleep,
             http_pool=HttpPoolSettings(timeout_secs=77),
+            **more,
         )
 
     def add(self, url: str = A, **more: object) -> Worker:
@@ -81,6 +86,27 @@ def test_loads_are_not_polled_when_that_is_switched_off(
     it = Stage(monkeypatch, FleetOptions(disable_load_monitoring=True))
     it.add()
     assert it.engines.paths(A)[6:] == ["/health"]
+
+
+def test_loads_are_polled_all_the_same_when_something_is_decided_by_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = Stage(
+        monkeypatch,
+        FleetOptions(disable_load_monitoring=True),
+        needs_loads=lambda: True,
+    )
+    it.add()
+    assert "/loads?model=m1" in it.engines.paths(A)
+
+
+def test_a_worker_has_the_gateways_breaker_where_it_has_none_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = Stage(monkeypatch, breaker=BreakerSettings(failure_threshold=7))
+    worker = it.add(resilience={"cb_success_threshold": 1})
+    settings = worker.breaker.settings
+    assert (settings.failure_threshold, settings.success_threshold) == (7, 1)
 
 
 def test_workers_stand_in_the_order_they_were_asked_for(it: Stage) -> None:

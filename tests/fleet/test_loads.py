@@ -1,6 +1,8 @@
 from typing import Any
 
 from smgproxy.fleet.loads import LoadMonitor
+from smgproxy.fleet.overload import DEFAULT_LIMITS, OverloadLimits
+from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.worker import Worker, WorkerState
 from tests.fakes.background import FakeBackground
 from tests.fakes.clock import FakeClock
@@ -12,18 +14,38 @@ ENGINE = "/v1/loads?include=core,disagg,queues,memory"
 REPORT = {"loads": [{"num_running_reqs": 3}]}
 
 
+def waiting(count: int) -> dict[str, Any]:
+    return {"loads": [{"num_waiting_reqs": count}]}
+
+
 class Stage:
     """A monitor that polls one ready worker every ten seconds."""
 
-    def __init__(self, table: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        table: dict[str, Any],
+        limits: OverloadLimits | None = DEFAULT_LIMITS,
+        own_limits: OverloadLimits | None = None,
+    ) -> None:
         self.clock = FakeClock()
         self.background = FakeBackground(self.clock)
         self.engines = FakeEngines()
         self.engines.tables[URL] = table
         self.worker = Worker("id", URL, api_key="k")
         self.worker.models = [{"id": "org/m &1"}]
-        self.worker.state = WorkerState.READY
-        monitor = LoadMonitor(self.engines.fetch, self.background.sleep, 10)
+        self.worker.overload = own_limits
+        self.registry = Registry()
+        self.registry.add(self.worker)
+        self.registry.set_state(self.worker, WorkerState.READY)
+        self.is_wanted = True
+        monitor = LoadMonitor(
+            self.registry,
+            self.engines.fetch,
+            self.background.sleep,
+            10,
+            limits,
+            lambda: self.is_wanted,
+        )
         self.background.spawn(monitor.watch(self.worker))
 
     @property
@@ -89,3 +111,66 @@ def test_a_draining_worker_is_left_alone() -> None:
     it.worker.state = WorkerState.DRAINING
     it.clock.advance(10)
     assert it.background.running == 0
+
+
+def test_a_report_at_a_limit_makes_a_worker_overloaded_and_the_next_one_frees_it() -> (
+    None
+):
+    it = Stage({ENGINE: waiting(8)})
+    assert it.worker.is_overloaded
+    it.engines.tables[URL][ENGINE] = waiting(7)
+    it.clock.advance(10)
+    assert not it.worker.is_overloaded
+
+
+def test_a_worker_is_judged_by_limits_of_its_own_even_without_the_gateways() -> None:
+    own = OverloadLimits(waiting_requests=2)
+    assert Stage({ENGINE: waiting(2)}, None, own).worker.is_overloaded
+    assert not Stage({ENGINE: waiting(2)}).worker.is_overloaded
+    assert not Stage({ENGINE: waiting(99)}, None).worker.is_overloaded
+
+
+def test_a_failed_poll_clears_the_verdict() -> None:
+    it = Stage({ENGINE: waiting(99)})
+    it.engines.tables[URL][ENGINE] = 500
+    it.clock.advance(10)
+    assert not it.worker.is_overloaded
+
+
+def test_leaving_ready_clears_report_and_verdict() -> None:
+    it = Stage({ENGINE: waiting(99)})
+    it.registry.set_state(it.worker, WorkerState.NOT_READY)
+    assert (it.worker.engine_load, it.worker.is_overloaded) == (None, False)
+
+
+def test_the_registry_is_told_of_a_verdict_once() -> None:
+    it = Stage({ENGINE: waiting(1)})
+    told: list[bool] = []
+    it.registry.watch(lambda: told.append(it.worker.is_overloaded))
+    it.engines.tables[URL][ENGINE] = waiting(99)
+    it.clock.advance(30)
+    assert told == [True]
+
+
+def test_what_nobody_needs_is_not_asked_for_until_somebody_does() -> None:
+    it = Stage({ENGINE: REPORT})
+    it.is_wanted = False
+    it.clock.advance(50)
+    assert it.worker.load_polls == 1
+    it.is_wanted = True
+    it.clock.advance(10)
+    assert it.worker.load_polls == 2
+
+
+def test_a_report_that_nobody_renews_vetoes_nobody() -> None:
+    it = Stage({ENGINE: waiting(99)})
+    it.is_wanted = False
+    it.clock.advance(10)
+    assert (it.worker.engine_load, it.worker.is_overloaded) == (None, False)
+
+
+def test_a_worker_with_limits_of_its_own_is_always_asked() -> None:
+    it = Stage({ENGINE: REPORT}, own_limits=DEFAULT_LIMITS)
+    it.is_wanted = False
+    it.clock.advance(10)
+    assert it.worker.load_polls == 2

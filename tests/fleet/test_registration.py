@@ -10,7 +10,7 @@ from smgproxy.fleet.registration import (
     startup_pauses,
 )
 from smgproxy.fleet.spec import WorkerSpec
-from smgproxy.fleet.worker import Worker
+from smgproxy.fleet.worker import HttpPoolSettings, Worker
 from tests.fakes.background import FakeBackground
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import FakeEngines, models, sglang
@@ -22,11 +22,15 @@ KEYED = [(b"authorization", b"Bearer k")]
 class Stage:
     """One registration on a hand-wound clock."""
 
-    def __init__(self, spec: WorkerSpec, options: FleetOptions) -> None:
+    def __init__(
+        self, spec: WorkerSpec, options: FleetOptions, pool: HttpPoolSettings
+    ) -> None:
         self.clock = FakeClock()
         self.engines = FakeEngines()
         self.background = FakeBackground(self.clock)
-        self.worker = Worker("id", spec.url, api_key=spec.api_key)
+        self.worker = Worker(
+            "id", spec.url, api_key=spec.api_key, http_pool=spec.pool_settings(pool)
+        )
         self.outcome = "running"
         self.registration = Registration(
             self.worker, spec, options, self.engines.fetch, self.background.sleep
@@ -47,8 +51,9 @@ def stage(
     patch: pytest.MonkeyPatch,
     spec: WorkerSpec = WorkerSpec(URL, api_key="k"),
     options: FleetOptions = FleetOptions(),
+    pool: HttpPoolSettings = HttpPoolSettings(),
 ) -> Stage:
-    made = Stage(spec, options)
+    made = Stage(spec, options, pool)
     made.clock.stand_in(patch, "smgproxy.fleet.registration")
     return made
 
@@ -122,6 +127,23 @@ def test_given_cards_and_labels_stand_over_what_the_worker_tells(
     assert it.worker.models == [{"id": "mine"}]
     assert (it.worker.labels["version"], it.worker.labels["a"]) == ("x", "b")
     assert it.worker.labels["served_model_name"] == "m1"
+
+
+def test_the_engines_name_of_a_renamed_model_is_an_alias_where_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for keeps, name, aliases in (
+        (True, "mine", ["m1"]),
+        (False, "mine", None),
+        (True, "m1", None),
+    ):
+        labels = {"served_model_name": name}
+        spec = WorkerSpec(URL, labels=labels, keeps_engine_name=keeps)
+        it = stage(monkeypatch, spec)
+        it.engines.tables[URL] = sglang()
+        it.begin()
+        [card] = it.worker.models
+        assert (card["id"], card.get("aliases")) == (name, aliases)
 
 
 def test_pauses_are_a_second_at_first_and_grow_to_the_interval() -> None:
@@ -219,3 +241,71 @@ def test_a_model_name_that_could_not_be_shown_is_not_taken_from_a_worker(
     it.begin()
     assert it.outcome == "up"
     assert it.worker.models[0]["id"] == "unknown"
+
+
+# -- HTTP/2 ----------------------------------------------------------------------------
+
+PREFERRED = HttpPoolSettings(prefers_http2=True)
+PINNED = WorkerSpec(URL, http_pool={"http2": True})
+BOTH, ONLY = {False, True}, {True}
+
+
+@pytest.mark.parametrize(
+    ("pool", "http_pool", "speaks", "is_spoken"),
+    [
+        (HttpPoolSettings(), None, BOTH, False),
+        (PREFERRED, None, BOTH, True),
+        (PREFERRED, None, ONLY, True),
+        (PREFERRED, None, {False}, False),
+        (PREFERRED, {"http2": False}, BOTH, False),
+        (HttpPoolSettings(), {"http2": True}, BOTH, True),
+        (HttpPoolSettings(), {"http2": True}, ONLY, True),
+    ],
+)
+def test_what_is_spoken_is_found_out_once_unless_it_is_pinned(
+    pool: HttpPoolSettings,
+    http_pool: dict[str, bool] | None,
+    speaks: set[bool],
+    is_spoken: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = stage(monkeypatch, WorkerSpec(URL, http_pool=http_pool), pool=pool)
+    it.engines.tables[URL] = sglang()
+    it.engines.http2[URL] = speaks
+    it.begin()
+    assert it.outcome == "up"
+    assert it.worker.http2 is is_spoken
+    assert it.engines.asked_by_http2[-4:] == [is_spoken] * 4
+
+
+def test_a_worker_pinned_to_http2_that_speaks_http11_fails_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = stage(monkeypatch, PINNED)
+    it.engines.tables[URL] = sglang()
+    it.begin()
+    assert it.outcome == "http_pool.http2 is true, but the worker speaks HTTP/1.1 only"
+
+
+def test_a_worker_pinned_to_http2_that_is_down_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = stage(monkeypatch, PINNED)
+    it.begin()
+    it.clock.advance(3.5)
+    assert it.outcome == "running"
+    it.engines.tables[URL] = sglang()
+    it.engines.http2[URL] = ONLY
+    it.clock.advance(0.5)
+    assert (it.outcome, it.worker.http2) == ("up", True)
+
+
+def test_with_tls_nothing_is_tried_as_the_handshake_chooses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = "https://w:1"
+    it = stage(monkeypatch, WorkerSpec(url), pool=PREFERRED)
+    it.engines.tables[url] = sglang()
+    it.begin()
+    assert it.outcome == "up"
+    assert not any(it.engines.asked_by_http2)

@@ -1,6 +1,10 @@
+import math
+
 import pytest
 
+from smgproxy.fleet.breaker import BreakerSettings
 from smgproxy.fleet.fields import InvalidSpec
+from smgproxy.fleet.overload import OverloadLimits
 from smgproxy.fleet.spec import check_api_key, check_url, parse_patch, parse_spec
 from smgproxy.fleet.worker import HealthSettings, HttpPoolSettings
 
@@ -151,11 +155,8 @@ def test_a_threshold_or_interval_of_nothing_is_refused() -> None:
     [
         {"worker_type": "prefill"},
         {"runtime_type": "external"},
-        {"overload": {"waiting_requests": 1}},
-        {"resilience": {}},
         {"dp_size": 2},
         {"bootstrap_port": 1},
-        {"http_pool": {"http2": True}},
     ],
 )
 def test_what_is_not_built_is_refused_by_name(given: dict[str, object]) -> None:
@@ -168,18 +169,79 @@ def test_blocks_fill_in_over_the_gateways_settings_and_are_echoed() -> None:
         {
             "url": URL,
             "health": {"timeout_secs": 2, "drain_settle_secs": 0, "foo": 1},
-            "http_pool": {"timeout_secs": 9},
+            "http_pool": {"http2": False, "timeout_secs": 9},
         }
     )
     assert spec.blocks() == {
         "health": {"timeout_secs": 2, "drain_settle_secs": 0},
-        "http_pool": {"timeout_secs": 9},
+        "http_pool": {"http2": False, "timeout_secs": 9},
     }
     health = spec.health_settings(HealthSettings(failure_threshold=7))
     assert (health.timeout_secs, health.drain_settle_secs) == (2, 0)
     assert health.failure_threshold == 7
     pool = spec.pool_settings(HttpPoolSettings(pool_idle_timeout_secs=4))
     assert (pool.timeout_secs, pool.pool_idle_timeout_secs) == (9, 4)
+
+
+def test_overload_limits_left_open_are_the_gateways() -> None:
+    spec = parse_spec({"url": URL, "overload": {"waiting_requests": 3}})
+    assert spec.overload_limits(OverloadLimits(8, 0.7)) == OverloadLimits(3, 0.7)
+    # Without protection of the gateway's, only what was given limits the worker.
+    alone = spec.overload_limits(None)
+    assert alone is not None
+    assert (alone.waiting_requests, alone.token_usage) == (3, math.inf)
+    assert parse_spec({"url": URL}).overload_limits(OverloadLimits()) is None
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        (
+            {"waiting_requests": 0},
+            "'overload.waiting_requests': 0 - "
+            "Must be >= 1 (0 would mark every worker overloaded)",
+        ),
+        (
+            {"token_usage": 1.5},
+            "'overload.token_usage': 1.5 - Must be a fraction in (0.0, 1.0]",
+        ),
+        (
+            {"token_usage": 0},
+            "'overload.token_usage': 0 - Must be a fraction in (0.0, 1.0]",
+        ),
+    ],
+)
+def test_overload_limits_out_of_range_are_found_out_later(
+    block: dict[str, object], why: str
+) -> None:
+    spec = parse_spec({"url": URL, "overload": block})
+    with pytest.raises(InvalidSpec) as caught:
+        spec.overload_limits(OverloadLimits())
+    assert str(caught.value) == f"Invalid value for field {why}"
+
+
+def test_a_breaker_of_its_own_fills_in_over_the_gateways() -> None:
+    given = {
+        "cb_failure_threshold": 2,
+        "cb_timeout_secs": 9,
+        "capacity_status_codes": [429, 503],
+        "retryable_status_codes": [500],
+        "max_retries": 7,
+    }
+    spec = parse_spec({"url": URL, "resilience": given})
+    settings = spec.breaker_settings(BreakerSettings(success_threshold=5))
+    assert settings == BreakerSettings(
+        2, 5, 9, frozenset((429, 503)), frozenset((500,))
+    )
+    # Retry settings of a worker have no effect, and so are not shown.
+    del given["max_retries"]
+    assert spec.blocks() == {"resilience": given}
+
+
+@pytest.mark.parametrize("codes", [[429.5], [True], [70000], ["429"], [-1]])
+def test_a_list_of_statuses_holds_statuses(codes: list[object]) -> None:
+    given = {"url": URL, "resilience": {"capacity_status_codes": codes}}
+    assert refusal(given).startswith(MISFIT + "resilience.capacity_status_codes[0]:")
 
 
 def test_runtime_has_two_spellings() -> None:

@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from smgproxy.fleet.worker import Worker
-from smgproxy.routing.request import RoutingRequest
+from smgproxy.routing.request import NO_HEADERS, RoutingRequest
 
 KEY = b"x-smg-routing-key"
+
+
+class Given:
+    """A body whose parts are at hand, for policies to ask about."""
+
+    def __init__(
+        self,
+        read_text: Callable[[], str] = str,
+        ids: Sequence[int] | None = None,
+        rid: str | None = None,
+        salt: str | None = None,
+    ) -> None:
+        self.text = read_text
+        self._ids = ids
+        self._rid = rid
+        self._salt = salt
+
+    def token_ids(self) -> Sequence[int] | None:
+        """The prompt's token ids."""
+        return self._ids
+
+    def rid(self) -> str | None:
+        """The request's own id."""
+        return self._rid
+
+    def cache_fields(self) -> Sequence[str | None]:
+        """What sets its cache entries apart."""
+        return (self._salt,)
+
+
+def asked(
+    model: str | None = "m",
+    headers: Mapping[bytes, bytes] = NO_HEADERS,
+    now: float = 0,
+    *,
+    read_text: Callable[[], str] = str,
+    input_ids: Sequence[int] | None = None,
+    rid: str | None = None,
+    partition: str | None = None,
+) -> RoutingRequest:
+    """A request with such a body."""
+    body = Given(read_text, input_ids, rid, partition)
+    return RoutingRequest(model, headers, now, body)
 
 
 def workers(count: int) -> tuple[Worker, ...]:
@@ -37,17 +80,17 @@ def keyed(
 ) -> RoutingRequest:
     """A request with a routing key in its header, in its body, or in neither."""
     headers: Mapping[bytes, bytes] = {} if key is None else {KEY: key.encode()}
-    return RoutingRequest(model, headers, now, rid=rid)
+    return asked(model, headers, now, rid=rid)
 
 
 def prompt(text: str, partition: str = "", now: float = 0) -> RoutingRequest:
     """A request whose body is text."""
-    return RoutingRequest("m", {}, now, read_text=lambda: text, partition=partition)
+    return asked("m", {}, now, read_text=lambda: text, partition=partition)
 
 
 def tokens(*ids: int, now: float = 0) -> RoutingRequest:
     """A request whose body is token ids."""
-    return RoutingRequest("m", {}, now, input_ids=ids)
+    return asked("m", {}, now, input_ids=ids)
 
 
 def draws(*numbers: float) -> Callable[[], float]:

@@ -21,7 +21,7 @@ def registry() -> Registry:
 
 @pytest.fixture
 def router(registry: Registry) -> Router:
-    return Router(registry, RoutingOptions())
+    return Router(registry, RoutingOptions("round_robin"))
 
 
 def _add(
@@ -43,8 +43,8 @@ def _pick(router: Router, model: str | None) -> Worker:
     return router.pick(RoutingRequest(model))
 
 
-def test_round_robin_is_the_policy_nobody_asked_for() -> None:
-    assert RoutingOptions().policy == "round_robin"
+def test_cache_aware_is_the_policy_nobody_asked_for() -> None:
+    assert RoutingOptions().policy == "cache_aware"
 
 
 def test_workers_of_a_model_take_turns_in_order_of_registration(

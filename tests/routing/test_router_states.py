@@ -13,7 +13,7 @@ from smgproxy.routing.options import PolicyOptions
 from smgproxy.routing.policies.cache_aware import CacheAwarePolicy
 from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router, RoutingOptions
-from tests.routing.fleet import KEY
+from tests.routing.fleet import KEY, asked
 
 ROUND_ROBIN = RoutingOptions("round_robin")
 
@@ -291,7 +291,7 @@ def test_a_worker_that_left_is_forgotten_by_every_policy(registry: Registry) -> 
     router = Router(registry, RoutingOptions("cache_aware"))
     a, _ = _add(registry, "a"), _add(registry, "b")
     for number in range(20):
-        router.pick(RoutingRequest("m", read_text=f"{number} prompt".lower))
+        router.pick(asked("m", read_text=f"{number} prompt".lower))
     policy = router.policies()[0]
     assert isinstance(policy, CacheAwarePolicy)
     index = policy.indexes["m"].texts
@@ -302,3 +302,20 @@ def test_a_worker_that_left_is_forgotten_by_every_policy(registry: Registry) -> 
     registry.remove(registry.all()[0])
     router.sweep(0)
     assert not policy.indexes
+
+
+@pytest.mark.parametrize(
+    ("policy", "sheds", "is_needed"),
+    [
+        ("round_robin", False, False),
+        ("round_robin", True, True),
+        ("least_load", False, True),
+        ("cache_aware", False, True),
+        ("power_of_two", False, True),
+    ],
+)
+def test_loads_are_read_by_policies_that_compare_them_and_by_shedding(
+    policy: str, sheds: bool, is_needed: bool
+) -> None:
+    router = Router(Registry(), RoutingOptions(policy), sheds=sheds)
+    assert router.reads_loads is is_needed

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from smgproxy.fleet.discovery import DiscoveryStats
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.telemetry.families import Family
+from smgproxy.telemetry.fleet_metrics import discovery_families, overload_families
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.realtime import RealtimeStats
-from smgproxy.telemetry.stats import HttpStats, LoopStats, RouterStats
+from smgproxy.telemetry.stats import Histogram, HttpStats, LoopStats, RouterStats
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -49,8 +51,14 @@ class Page:
             *(lambda: self.workers, lambda: self.ages),
             lambda: {"http://w": (4, 2)},
             *(lambda: 7, lambda: 8),
-            admission=lambda: self.admission,
-            realtime=self.realtime.families,
+            more=[
+                lambda: self.admission,
+                lambda: overload_families(0, 0),
+                lambda: discovery_families(
+                    DiscoveryStats("file", lambda secs: None), Histogram((1.0,))
+                ),
+                self.realtime.families,
+            ],
         )
         self.exposition = Exposition(sources, "1.2.3")
 

@@ -97,3 +97,18 @@ def test_a_fresh_worker_has_its_counters_at_0() -> None:
     assert polls == {("http://a", "poll"): 0}
     sizes = scrape(families, [one], "smg_worker_pool_size")
     assert sizes == {("regular", "http", "unknown"): 1}
+
+
+def test_overloaded_workers_are_counted_by_model_and_the_last_one_leaves_0() -> None:
+    families, one, other = WorkerFamilies(), worker("http://a"), worker("http://b")
+    one.is_overloaded = True
+    name = "smg_workers_overloaded"
+    assert scrape(families, [one, other], name) == {("m",): 1}
+    assert scrape(families, [], name) == {("m",): 0}
+
+
+def test_which_workers_are_spoken_to_by_http2_is_shown() -> None:
+    one, other = worker("http://a"), worker("http://b")
+    other.http2 = True
+    shown = scrape(WorkerFamilies(), [one, other], "smg_worker_http2")
+    assert shown == {("http://a",): 0, ("http://b",): 1}

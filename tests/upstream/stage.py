@@ -33,10 +33,26 @@ class FakeLoop:
         self.dialled: list[tuple[str, int]] = []
         self.transports: list[FakeTransport] = []
         self.refusals: list[OSError] = []
+        self._soon: list[Callable[[], object]] = []
 
     def create_future(self) -> asyncio.Future[object]:
         """A future of a loop that need not run."""
         return self._loop.create_future()
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Call back in the next turn."""
+        self._soon.append(callback)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be called."""
+        return not self._soon
+
+    def turn(self) -> None:
+        """What was to be called in the next turn."""
+        soon, self._soon = self._soon, []
+        for callback in soon:
+            callback()
 
     async def create_connection(
         self, make: Callable[[], asyncio.Protocol], host: str, port: int
@@ -64,12 +80,13 @@ class Plant:
         self.pool = WorkerPool(
             self.worker,
             cast(asyncio.AbstractEventLoop, loop),
-            ssl.create_default_context,
+            lambda alpn: ssl.create_default_context(),
         )
 
     def dial(self) -> tuple[WorkerConnection, FakeTransport]:
         """A new connection, reserved."""
         connection = asyncio.run(self.pool.dial(DEADLINE))
+        assert isinstance(connection, WorkerConnection)
         return connection, self.loop.transports[-1]
 
 

@@ -159,7 +159,8 @@ class Scene:
         self.plant = Plant(self.loop)
         self.clock = clock
         self.upstream = Upstream(
-            cast(asyncio.AbstractEventLoop, self), ssl.create_default_context
+            cast(asyncio.AbstractEventLoop, self),
+            lambda alpn: ssl.create_default_context(),
         )
 
     def create_future(self) -> asyncio.Future[object]:

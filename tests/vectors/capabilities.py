@@ -7,12 +7,6 @@ its entry, and a vector that holds without it must not stand here.
 from __future__ import annotations
 
 WAITING_FOR: dict[str, tuple[str, ...]] = {
-    "retries": (
-        *("err-502-worker-response-too-large", "err-worker-502"),
-        *("err-worker-503-retry-after", "err-worker-closes"),
-        "err-stream-503",
-    ),
-    "the circuit breaker": ("err-503-breaker-open",),
     "decisions": (
         *("dec-vllm", "dec-sglang-path", "dec-sglang-unknown-field"),
         *("dec-question-type", "dec-unserved"),

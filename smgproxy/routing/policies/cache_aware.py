@@ -63,6 +63,7 @@ class CacheAwarePolicy(Policy):
     )
     name = "cache_aware"
     reads_text = True
+    reads_loads = True
 
     def __init__(
         self,

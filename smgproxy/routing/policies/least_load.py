@@ -13,6 +13,7 @@ class LeastLoadPolicy(Policy):
 
     __slots__ = ("_wait", "_most_waiting")
     name = "least_load"
+    reads_loads = True
 
     def __init__(
         self,

@@ -17,13 +17,14 @@ class PowerOfTwoPolicy(Policy):
     ``least_requests``, those of all candidates rather than of two.
     """
 
-    __slots__ = ("_wait", "_metric")
+    __slots__ = ("reads_loads", "_wait", "_metric")
     name = "power_of_two"
 
     def __init__(self, metric: str = "expected_wait", draw: Draw | None = None) -> None:
         super().__init__(draw)
         self._wait = ExpectedWait()
         self._metric = metric
+        self.reads_loads = metric == "expected_wait"
 
     def pick(
         self, candidates: tuple[Worker, ...], request: RoutingRequest

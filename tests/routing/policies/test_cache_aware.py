@@ -11,7 +11,7 @@ import pytest
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.policies.cache_aware import CacheAwarePolicy, CacheAwareSettings
 from smgproxy.routing.request import RoutingRequest
-from tests.routing.fleet import draws, prompt, report, tokens, workers
+from tests.routing.fleet import asked, draws, prompt, report, tokens, workers
 
 DEFAULTS = CacheAwareSettings(
     threshold=0.3, abs_threshold=64, rel_threshold=1.5, max_tree_size=1 << 20
@@ -182,9 +182,9 @@ def test_the_mark_of_a_partition_is_no_part_of_the_ratio() -> None:
     policy = _policy()
     _at(b, policy, prompt("x" * 3, "partition"))
     assert policy.pick(fleet, prompt("x" * 3 + "y" * 7, "partition")) is a
-    ids = RoutingRequest("m", input_ids=range(16), partition="p")
+    ids = asked("m", input_ids=range(16), partition="p")
     _at(b, policy, ids)
-    same = RoutingRequest("m", input_ids=range(16), partition="p")
+    same = asked("m", input_ids=range(16), partition="p")
     assert policy.pick(fleet, same) is b
     assert policy.pick(fleet, tokens(*range(16))) is a
 
@@ -193,7 +193,7 @@ def test_models_share_no_tree() -> None:
     a, b = fleet = workers(2)
     policy = _policy()
     _at(b, policy, prompt("x" * 50))
-    other = RoutingRequest("n", read_text=lambda: "x" * 50)
+    other = asked("n", read_text=lambda: "x" * 50)
     assert policy.pick(fleet, other) is a
     policy.forget_model("m")
     assert list(policy.indexes) == ["n"]

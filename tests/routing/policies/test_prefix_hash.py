@@ -5,7 +5,16 @@ from __future__ import annotations
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.policies.prefix_hash import PrefixHashPolicy
 from smgproxy.routing.request import RoutingRequest
-from tests.routing.fleet import KEY, draws, keyed, prompt, tokens, with_loads, workers
+from tests.routing.fleet import (
+    KEY,
+    asked,
+    draws,
+    keyed,
+    prompt,
+    tokens,
+    with_loads,
+    workers,
+)
 
 FLEET = workers(4)
 
@@ -34,16 +43,16 @@ def test_a_token_is_four_characters() -> None:
 
 def test_tokens_win_over_text_and_a_key_wins_over_both() -> None:
     policy = PrefixHashPolicy(token_count=3)
-    both = RoutingRequest("m", read_text=lambda: "text", input_ids=(1, 2, 3, 4))
+    both = asked("m", read_text=lambda: "text", input_ids=(1, 2, 3, 4))
     assert _pick(policy, both) is _pick(policy, tokens(1, 2, 3, 9))
-    all_three = RoutingRequest("m", {KEY: b"k"}, read_text=lambda: "t", input_ids=[1])
+    all_three = asked("m", {KEY: b"k"}, read_text=lambda: "t", input_ids=[1])
     assert _pick(policy, all_three) is _pick(policy, keyed("k"))
 
 
 def test_a_malformed_token_hint_leaves_the_text() -> None:
     policy = PrefixHashPolicy()
     headers = {b"x-smg-routing-tokens": b"1, 2"}
-    hinted = RoutingRequest("m", headers, read_text=lambda: "some text")
+    hinted = asked("m", headers, read_text=lambda: "some text")
     assert _pick(policy, hinted) is _pick(policy, prompt("some text"))
 
 
