@@ -9,7 +9,7 @@ from tests.e2e.stage import Stage, play
 from tests.fakes.certificates import Authority
 from tests.fakes.client import post
 from tests.fakes.websocket import RealtimeWorker, SocketClient, accept, echo, upgrade
-from tests.fakes.worker import Connection, Received
+from tests.fakes.worker import Connection, Received, Script
 
 _SESSION = post(b'{"type":"realtime","model":"m"}', "/v1/realtime/sessions")
 
@@ -40,8 +40,8 @@ async def _answer_without_a_key(connection: Connection, request: Received) -> No
         (_SESSION, _answer_500),
     ],
 )
-def test_each_failure_is_one_attempt_and_one_mark_against_the_worker(
-    request_bytes: bytes, script: object
+def test_each_failure_is_one_mark_against_the_worker(
+    request_bytes: bytes, script: Script
 ) -> None:
     async def scene(stage: Stage) -> None:
         breaker = stage.records[0].breaker
@@ -49,7 +49,6 @@ def test_each_failure_is_one_attempt_and_one_mark_against_the_worker(
         for failures in (1, 2):
             assert (await client.ask(request_bytes)).status >= 500
             assert breaker.failures == failures
-            assert len(stage.worker.received) == failures
         answer = await client.ask(request_bytes)
         assert answer.get("x-smg-error-code") == "no_available_workers"
         client.close()
