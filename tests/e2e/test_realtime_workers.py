@@ -1,11 +1,12 @@
-"""What realtime sessions have in common with requests towards their worker."""
+"""What realtime sessions share with other requests: breaker, TLS, preemption."""
 
 from __future__ import annotations
 
 import pytest
 
 from smgproxy.fleet.worker import HttpPoolSettings
-from tests.e2e.stage import Stage, play
+from tests.e2e.admitting import call, classes, depth_is, scheduler
+from tests.e2e.stage import Stage, eventually, play
 from tests.fakes.certificates import Authority
 from tests.fakes.client import post
 from tests.fakes.websocket import RealtimeWorker, SocketClient, accept, echo, upgrade
@@ -88,3 +89,58 @@ def test_a_worker_that_prefers_http2_is_asked_over_http11(authority: Authority) 
         assert chosen == ["http/1.1"]
 
     play(scene, tls={"ca_cert_paths": (authority.path,)})
+
+
+_BULK = "x-smg-priority: bulk\r\n"
+
+
+def _one_slot(stage: Stage) -> None:
+    [record] = stage.records
+    record.labels = {"realtime": "true", "max_running_requests": "1"}
+    stage.gateway.registry.changed()
+    assert scheduler(stage).capacity == 1
+
+
+def test_a_session_that_waits_for_its_worker_is_preempted() -> None:
+    async def script(connection: Connection, request: Received) -> None:
+        if request.method == "GET":
+            await connection.until_gone()
+        else:
+            await connection.answer(b"{}")
+
+    async def scene(stage: Stage) -> None:
+        _one_slot(stage)
+        client = await stage.client()
+        await client.send(upgrade(headers=_BULK))
+        await eventually(lambda: len(stage.worker.received) == 1)
+        high = await call(stage, x_smg_priority="interactive")
+        answer = await client.answer()
+        assert answer.status == 503
+        assert answer.get("x-smg-error-code") == "scheduler_preempted"
+        assert (await high.answer()).status == 200
+        assert stage.records[0].breaker.failures == 0
+        assert stage.records[0].load == 0
+        high.close()
+        client.close()
+
+    play(scene, script, kind=RealtimeWorker, scheduler=classes())
+
+
+def test_a_session_that_is_open_is_waited_for() -> None:
+    async def script(connection: Connection, request: Received) -> None:
+        if request.method == "GET":
+            await echo(connection, request)
+        else:
+            await connection.answer(b"{}")
+
+    async def scene(stage: Stage) -> None:
+        _one_slot(stage)
+        socket = await SocketClient.open(stage.port, headers=_BULK)
+        high = await call(stage, x_smg_priority="interactive")
+        await depth_is(stage, 1)
+        await socket.leave()
+        assert (await high.answer()).status == 200
+        assert scheduler(stage).stats.preemptions == {}
+        high.close()
+
+    play(scene, script, kind=RealtimeWorker, scheduler=classes())
