@@ -22,6 +22,7 @@ from smgproxy.api.aliases import AliasOptions
 from smgproxy.api.cors import CorsOptions
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
+from smgproxy.dispatch.realtime_options import RealtimeOptions
 from smgproxy.dispatch.retry import RetryOptions
 from smgproxy.downstream.listener import ClientTimeouts
 from smgproxy.fleet.breaker import BreakerOptions
@@ -112,6 +113,7 @@ class Settings:
     dispatch: DispatchOptions = DispatchOptions()
     aliases: AliasOptions = AliasOptions()
     cors: CorsOptions = CorsOptions()
+    realtime: RealtimeOptions = RealtimeOptions()
     fleet: FleetOptions = FleetOptions()
     limiter: LimiterOptions = LimiterOptions()
     scheduler: SchedulerOptions = SchedulerOptions()
@@ -178,6 +180,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "dispatch": DispatchOptions,
     "aliases": AliasOptions,
     "cors": CorsOptions,
+    "realtime": RealtimeOptions,
     "telemetry": TelemetryOptions,
     "clients": ClientTimeouts,
     "heads": HeadLimits,

@@ -55,6 +55,35 @@ class InvalidField(GatewayError):
     shape = Shape.INVALID_REQUEST
 
 
+class BadQuery(GatewayError):
+    """A query that lacks what the route needs, or says it twice."""
+
+    status = 400
+    code = ""
+    shape = Shape.TEXT
+
+
+class BadUpgrade(GatewayError):
+    """A request for a WebSocket that is no opening handshake (RFC 6455 4.2.1)."""
+
+    status = 400
+    code = ""
+    shape = Shape.TEXT
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ((b"sec-websocket-version", b"13"),))
+
+
+class BadCall(GatewayError):
+    """What a realtime call was offered with is not complete (seed: Realtime API)."""
+
+    status = 400
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Unauthorized(GatewayError):
     """No key, or not one that opens this route: nothing but the challenge.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from smgproxy.api.endpoints import Endpoint
+from smgproxy.api.endpoints import Carried, Endpoint
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import (
     GatewayError,
@@ -72,7 +72,7 @@ class Answers:
             worker.breaker.note_failure(monotonic())
 
     def note_end(
-        self, status: int, model: str, endpoint: Endpoint, secs: float
+        self, status: int, model: str, endpoint: Endpoint | Carried, secs: float
     ) -> None:
         """A worker's answer was relayed to its end."""
         if status < 400:
@@ -80,7 +80,9 @@ class Answers:
         else:
             self._stats.count_error(model, endpoint.name, _answer_type(status))
 
-    def note_error(self, error: GatewayError, model: str, endpoint: Endpoint) -> None:
+    def note_error(
+        self, error: GatewayError, model: str, endpoint: Endpoint | Carried
+    ) -> None:
         """The request failed."""
         self._stats.count_error(model, endpoint.name, _error_type(error))
 

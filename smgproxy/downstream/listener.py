@@ -16,6 +16,7 @@ from smgproxy.downstream.handshakes import HANDSHAKE_SECS, Handshakes
 from smgproxy.downstream.http1 import Http1Connection
 from smgproxy.downstream.http2 import Http2Connection
 from smgproxy.downstream.http2_session import Http2Stats
+from smgproxy.downstream.websocket import ClientSocket
 from smgproxy.wire.http1_request import HeadLimits
 
 _GROUP = "Request Handling"
@@ -223,6 +224,21 @@ class Listener:
         transport.set_protocol(successor)
         successor.connection_made(transport)
         return successor
+
+    def upgrade(
+        self,
+        connection: ClientConnection,
+        transport: asyncio.Transport,
+        exchange: Exchange,
+        head: bytes,
+        early: bytes,
+    ) -> None:
+        """A client speaks WebSocket from now on, and has from ``early`` on."""
+        self._connections.discard(connection)
+        successor = ClientSocket(self, transport, exchange)
+        self._connections.add(successor)
+        transport.set_protocol(successor)
+        successor.begin(head, early)
 
     def refused(self, status: int) -> None:
         """A connection sent bytes that are no request."""

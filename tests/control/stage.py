@@ -7,7 +7,7 @@ from typing import Any
 
 import ujson
 
-from smgproxy.api.endpoints import ControlRequest, Endpoint, Routes, action_of
+from smgproxy.api.endpoints import Carried, ControlRequest, Endpoint, Routes, action_of
 from smgproxy.api.replies import Reply
 from smgproxy.control.routes import add_control_routes
 from smgproxy.core.message import RequestHead
@@ -43,7 +43,7 @@ def ask(
     head = RequestHead(method, path, query, headers, content_length=len(body))
     route, params = routes.match(path)
     action = action_of(route, head)
-    assert not isinstance(action, Endpoint)
+    assert not isinstance(action, (Endpoint, Carried))
     answer = action(ControlRequest(head, params, body, b"req-1"))
     assert isinstance(answer, Coroutine)
     return answer

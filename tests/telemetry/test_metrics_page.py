@@ -9,6 +9,7 @@ from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.fleet_metrics import discovery_families, overload_families
 from smgproxy.telemetry.metrics import Exposition, Sources
+from smgproxy.telemetry.realtime import RealtimeStats
 from smgproxy.telemetry.stats import Histogram, HttpStats, LoopStats, RouterStats
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -44,6 +45,7 @@ class Page:
         self.workers: list[Worker] = []
         self.ages: list[float] = []
         self.admission: list[Family] = []
+        self.realtime = RealtimeStats()
         sources = Sources(
             *(self.http, self.router, LoopStats(0.1), Clients()),
             *(lambda: self.workers, lambda: self.ages),
@@ -55,6 +57,7 @@ class Page:
                 lambda: discovery_families(
                     DiscoveryStats("file", lambda secs: None), Histogram((1.0,))
                 ),
+                self.realtime.families,
             ],
         )
         self.exposition = Exposition(sources, "1.2.3")
