@@ -50,6 +50,7 @@ from smgproxy.telemetry.fleet_metrics import overload_families
 from smgproxy.telemetry.logs import set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.requestlog import RequestLog
+from smgproxy.telemetry.routing_metrics import PolicyFamilies
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
     Histogram,
@@ -356,7 +357,7 @@ class Gateway:
             Sweeper(later, KEEPALIVE_SWEEP_SECS, keepalives.sweep),
             Sweeper(later, LOG_FLUSH_SECS, lambda now: self.request_log.flush()),
             Sweeper(later, LOOP_TICK_SECS, self.loop_stats.tick),
-            Sweeper(later, ROUTER_SWEEP_SECS, self._sweep_router),
+            Sweeper(later, ROUTER_SWEEP_SECS, lambda now: self.router.sweep(now)),
         ]
         if self._watchdog_secs is not None:
             beat = Sweeper(
@@ -376,12 +377,14 @@ class Gateway:
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
-            [self._gate_families, self._overload_families, self._discovery.families],
+            [
+                self._gate_families,
+                self._overload_families,
+                PolicyFamilies(self.router.policies).collect,
+                self._discovery.families,
+            ],
         )
         return Exposition(sources, __version__)
-
-    def _sweep_router(self, now: float) -> None:
-        self.router.sweep(now)
 
     def _gate_families(self) -> Iterable[Family]:
         gate = self.dispatcher.gate
