@@ -29,6 +29,8 @@ class Connection:
 
     async def send(self, data: bytes) -> None:
         """Write, and wait until the socket took it."""
+        if self.writer.is_closing():
+            raise ConnectionResetError  # uvloop has a RuntimeError for it
         self.writer.write(data)
         await self.writer.drain()
 
