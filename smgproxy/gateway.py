@@ -10,7 +10,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, MutableMapping
 from typing import Any
 
 import uvloop
@@ -379,7 +379,7 @@ class Gateway:
             {} if self.budgets is None else self.budgets.counts,
             [
                 self._gate_families,
-                self._overload_families,
+                lambda: overload_families(*self.router.overload_counts),
                 PolicyFamilies(self.router.policies).collect,
                 self._discovery.families,
             ],
@@ -389,10 +389,6 @@ class Gateway:
     def _gate_families(self) -> Iterable[Family]:
         gate = self.dispatcher.gate
         return () if gate is None else gate.families()
-
-    def _overload_families(self) -> Iterator[Family]:
-        router = self.router
-        return overload_families(router.overload_sheds, router.overload_fallbacks)
 
     def _ages(self) -> list[float]:
         now = monotonic()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from smgproxy.fleet.breaker import BreakerSettings
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.routing.options import PolicyOptions
@@ -76,33 +75,6 @@ def test_pauses_are_counted_by_the_number_of_the_retry() -> None:
     assert samples[f"{name}_bucket", "1", "0.05"] == 1
     assert samples[f"{name}_bucket", "2", "0.05"] == 0
     assert samples[f"{name}_sum", "2"] == 0.08
-
-
-# -- breakers ------------------------------------------------------------------------
-
-
-def test_a_breaker_shows_its_state_and_how_it_got_there() -> None:
-    one = Worker("id", "http://a")
-    one.breaker.settings = BreakerSettings(failure_threshold=2)
-    before = read(WorkerFamilies().collect([one]))
-    transitions = [key for key in before if key[0] == "smg_worker_cb_transitions_total"]
-    assert len(transitions) == 5, "every legal one, at 0"
-    assert not any(before[key] for key in transitions)
-    one.breaker.note_success()
-    one.breaker.note_failure(0)
-    one.breaker.note_failure(0)
-    after = read(WorkerFamilies().collect([one]))
-    url = one.url
-    assert after["smg_worker_cb_state", url] == 1
-    assert after["smg_worker_cb_transitions_total", url, "closed", "open"] == 1
-    assert after["smg_worker_cb_outcomes_total", url, "success"] == 1
-    assert after["smg_worker_cb_outcomes_total", url, "failure"] == 2
-    assert after["smg_worker_cb_consecutive_failures", url] == 2
-    assert after["smg_worker_cb_consecutive_successes", url] == 0
-    one.breaker.note_health_returned()
-    half_open = read(WorkerFamilies().collect([one]))
-    assert half_open["smg_worker_cb_state", url] == 2
-    assert half_open["smg_worker_cb_health_readmissions_total", url] == 1
 
 
 # -- policies ------------------------------------------------------------------------
