@@ -10,7 +10,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, MutableMapping
 from typing import Any
 
 from smgproxy import __version__
@@ -49,6 +49,7 @@ from smgproxy.telemetry.fleet_metrics import overload_families
 from smgproxy.telemetry.logs import set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.requestlog import RequestLog
+from smgproxy.telemetry.routing_metrics import PolicyFamilies
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
     Histogram,
@@ -345,7 +346,7 @@ class Gateway:
             Sweeper(later, KEEPALIVE_SWEEP_SECS, self.realtime.sweep),
             Sweeper(later, LOG_FLUSH_SECS, lambda now: self.request_log.flush()),
             Sweeper(later, LOOP_TICK_SECS, self.loop_stats.tick),
-            Sweeper(later, ROUTER_SWEEP_SECS, self._sweep_router),
+            Sweeper(later, ROUTER_SWEEP_SECS, lambda now: self.router.sweep(now)),
         ]
         if self._watchdog_secs is not None:
             beat = Sweeper(
@@ -367,23 +368,17 @@ class Gateway:
             {} if self.budgets is None else self.budgets.counts,
             [
                 self._gate_families,
-                self._overload_families,
+                lambda: overload_families(*self.router.overload_counts),
+                PolicyFamilies(self.router.policies).collect,
                 self._discovery.families,
                 self.realtime.stats.families,
             ],
         )
         return Exposition(sources, __version__)
 
-    def _sweep_router(self, now: float) -> None:
-        self.router.sweep(now)
-
     def _gate_families(self) -> Iterable[Family]:
         gate = self.dispatcher.gate
         return () if gate is None else gate.families()
-
-    def _overload_families(self) -> Iterator[Family]:
-        router = self.router
-        return overload_families(router.overload_sheds, router.overload_fallbacks)
 
     def _ages(self) -> list[float]:
         now = monotonic()

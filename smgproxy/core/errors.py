@@ -380,5 +380,12 @@ class UpstreamTimeout(UpstreamError):
     code = "call_upstream_timeout"
 
 
+class FirstByteTimeout(UpstreamTimeout):
+    """No response head came within --first-byte-timeout-secs."""
+
+    def __init__(self, url: str, secs: float) -> None:
+        super().__init__(f"Worker {url} sent no response within {secs:g} seconds")
+
+
 class UploadTimeout(UpstreamTimeout):
     """It ran out while the worker waited for its client: not the worker's fault."""
