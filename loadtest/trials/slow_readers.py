@@ -50,7 +50,7 @@ class SlowReaders:
 
     name: str = "slow-readers"
     title: str = (
-        f"{READERS} clients read nothing while their worker has {BIG_MIB} MiB for each; "
+        f"{READERS} clients read nothing while their worker has {BIG_MIB} MiB each; "
         f"{LIVE} streams, an event a tick of {TICK_MS:.0f} ms, alone and beside."
     )
     programs: tuple[str, ...] = OURS_ALONE
