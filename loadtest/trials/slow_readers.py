@@ -17,7 +17,7 @@ from loadtest.stage import (
     running_own_worker,
 )
 from loadtest.stats import Metric, Pick
-from loadtest.trials.trial import OURS_ALONE, pid_of, warm_up, worker_state
+from loadtest.trials.trial import OURS_ALONE, warm_up, worker_state
 
 READERS = 64
 BIG_MIB = 500
@@ -44,6 +44,10 @@ def unread(port: int) -> Iterator[None]:
         yield
 
 
+def _rss_mib(target: Target) -> float:
+    return procfs.memory_kib(target.pid, "VmRSS") / 1024 if target.pid else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class SlowReaders:
     """Streams that nobody reads must cost little, and cost the others nothing."""
@@ -53,7 +57,8 @@ class SlowReaders:
         f"{READERS} clients read nothing while their worker has {BIG_MIB} MiB each; "
         f"{LIVE} streams, an event a tick of {TICK_MS:.0f} ms, alone and beside."
     )
-    programs: tuple[str, ...] = OURS_ALONE
+    # Without a proxy, to tell what is the worker's and the clients' own.
+    programs: tuple[str, ...] = ("direct", *OURS_ALONE)
     rounds: int = 1
     metrics: tuple[Metric, ...] = (
         Metric("slow-readers.rss", "RSS growth per unread stream, MiB", 2, Pick.MOST),
@@ -71,18 +76,18 @@ class SlowReaders:
         ):
             warm_up(target)
             alone = self._longest_gap(stage, target, None)
-            before = procfs.memory_kib(pid_of(target), "VmRSS")
+            before = _rss_mib(target)
             with ExitStack() as readers:
                 beside = self._longest_gap(stage, target, readers)
                 state = self._wait_until_blocked(worker_port)
-                after = procfs.memory_kib(pid_of(target), "VmRSS")
-        return {
-            "slow-readers.rss": (after - before) / 1024 / READERS,
+                grown = _rss_mib(target) - before
+        figures = {
             "slow-readers.blocked": state["blocked"],
             "slow-readers.sent": state["big_sent"] / READERS / 2**20,
             "slow-readers.alone": max(0.0, alone - TICK_MS),
             "slow-readers.gap": max(0.0, beside - TICK_MS),
         }
+        return figures | ({"slow-readers.rss": grown / READERS} if target.pid else {})
 
     def _longest_gap(
         self, stage: Stage, target: Target, readers: ExitStack | None
