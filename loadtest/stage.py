@@ -48,6 +48,10 @@ class Stage:
         """Where a trial's simulated worker listens."""
         return self.first_port + 2
 
+    def port_of(self, program: Program) -> int:
+        """Where a program listens; its metrics are on the next port."""
+        return self.first_port + 10 + 2 * program.rank
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -162,7 +166,7 @@ def running(
     if program.command is None:
         yield Target(program.name, worker_port, None)
         return
-    port = stage.first_port + 10 + 2 * program.rank
+    port = stage.port_of(program)
     place = Place(port, port + 1, worker_port, stage.folder)
     argv = [*program.command(place), *flags]
     with _child(stage, program.name, argv, stage.proxy_cores) as child:
