@@ -10,6 +10,7 @@ from smgproxy.core.errors import BodyAborted, BodyStalled
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import BACKLOG_BYTES, Hold, Source
 from smgproxy.core.message import RequestHead
+from smgproxy.core.turns import FULL_READ_BYTES
 from smgproxy.downstream.http1_response import Http1Response
 from smgproxy.downstream.peer import address_of, has_hung_up
 from smgproxy.wire.http1 import BadMessage
@@ -34,7 +35,7 @@ LINGER_SECS = 2.0
 LINGER_BYTES = 4 * 1024 * 1024
 
 # Why reading from the client is paused.
-_BY_SOURCE, _BY_PIPELINE = 1, 2
+_BY_SOURCE, _BY_PIPELINE, _BY_TURN = 1, 2, 4
 
 
 class Http1Request(Source):
@@ -142,6 +143,9 @@ class Http1Connection(asyncio.Protocol):
                 self.pause(_BY_PIPELINE)
         else:
             self._feed(data)
+        if len(data) >= FULL_READ_BYTES and self._listener.turns is not None:
+            self.pause(_BY_TURN)
+            self._listener.turns.wait(lambda: self.resume(_BY_TURN))
 
     def eof_received(self) -> bool:
         """The end of the client's byte stream: it is gone (ruling 15)."""
@@ -220,8 +224,9 @@ class Http1Connection(asyncio.Protocol):
 
     def pause(self, why: int) -> None:
         """Stop reading for one more reason."""
-        if not self._pauses and self.transport is not None:
-            self.transport.pause_reading()
+        transport = self.transport
+        if not self._pauses and transport is not None and not transport.is_closing():
+            transport.pause_reading()
         self._pauses |= why
 
     def resume(self, why: int) -> None:
