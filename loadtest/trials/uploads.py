@@ -12,8 +12,9 @@ from loadtest.trials.trial import OURS_ALONE, pid_of, tool, warm_up
 CLIENTS = 8
 MIB = 64
 UPLOADS_SECS = 40
-# Bodies to the first stream when they are long, those to the second never do.
-STREAMED, BUFFERED = "/v1/chat/completions", "/v1/responses"
+PATH = "/v1/chat/completions"
+# With this flag no body is too long to be kept; without, one of unknown length is kept.
+KEEP = ("--max-buffered-request-bytes", str(512 * 2**20))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,13 @@ class Uploads:
     def measure(self, stage: Stage, program: Program) -> Figures:
         """One round; each load on a fresh start, as freed memory hides growth."""
         total = CLIENTS * MIB
-        each = f",{MIB},1"
-        streamed = self._load(stage, program, [STREAMED + each] * CLIENTS)
-        buffered = self._load(stage, program, [BUFFERED + each] * CLIENTS)
-        beside = [f"{STREAMED},200,3", f"{BUFFERED},20,12"]
+        all_at_once = [f"{PATH},{MIB},1"] * CLIENTS
+        streamed = self._load(stage, program, all_at_once)
+        buffered = self._load(stage, program, all_at_once, flags=KEEP)
+        beside = [f"{PATH},200,3", f"{PATH},20,12,chunked"]
         mixed = self._load(stage, program, beside)
-        whole = self._load(stage, program, [f"{BUFFERED},200,3"], "--one-text")
+        large = [f"{PATH},200,3"]
+        whole = self._load(stage, program, large, "--one-text", flags=KEEP)
         return {
             "uploads.streamed": streamed["grown_mib"],
             "uploads.streamed_rate": total / streamed["seconds"],
@@ -60,12 +62,17 @@ class Uploads:
         }
 
     def _load(
-        self, stage: Stage, program: Program, uploads: list[str], *more: str
+        self,
+        stage: Stage,
+        program: Program,
+        uploads: list[str],
+        *more: str,
+        flags: tuple[str, ...] = (),
     ) -> Figures:
         """Run the uploads; what they say, and by how much the peak is over before."""
         with (
             running_own_worker(stage) as worker_port,
-            running(stage, program, worker_port) as target,
+            running(stage, program, worker_port, flags) as target,
         ):
             warm_up(target)
             pid = pid_of(target)
