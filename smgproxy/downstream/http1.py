@@ -10,6 +10,7 @@ from smgproxy.core.errors import BodyAborted, BodyStalled
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import BACKLOG_BYTES, Hold
 from smgproxy.core.message import RequestHead
+from smgproxy.core.turns import FULL_READ_BYTES
 from smgproxy.downstream.http1_request import BY_SOURCE, Http1Request
 from smgproxy.downstream.http1_response import Http1Response
 from smgproxy.downstream.peer import address_of, has_hung_up
@@ -32,7 +33,8 @@ _REFUSAL_FIELDS = b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 # response on its way (RFC 9112 section 9.6).
 LINGER_SECS = 2.0
 LINGER_BYTES = 4 * 1024 * 1024
-_BY_PIPELINE = BY_SOURCE << 1  # another reason why reading is paused
+# Other reasons why reading is paused: a request that waits, others' turn.
+_BY_PIPELINE, _BY_TURN = BY_SOURCE << 1, BY_SOURCE << 2
 
 
 class Http1Connection(asyncio.Protocol):
@@ -102,6 +104,9 @@ class Http1Connection(asyncio.Protocol):
                 self.pause(_BY_PIPELINE)
         else:
             self._feed(data)
+        if len(data) >= FULL_READ_BYTES and self._listener.turns is not None:
+            self.pause(_BY_TURN)
+            self._listener.turns.wait(lambda: self.resume(_BY_TURN))
 
     def eof_received(self) -> bool:
         """The end of the client's byte stream: it is gone (ruling 15)."""
@@ -190,8 +195,9 @@ class Http1Connection(asyncio.Protocol):
 
     def pause(self, why: int) -> None:
         """Stop reading for one more reason."""
-        if not self._pauses and self.transport is not None:
-            self.transport.pause_reading()
+        transport = self.transport
+        if not self._pauses and transport is not None and not transport.is_closing():
+            transport.pause_reading()
         self._pauses |= why
 
     def resume(self, why: int) -> None:

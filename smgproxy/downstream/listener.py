@@ -12,6 +12,7 @@ from typing import Protocol
 from smgproxy.core.clock import Sweeper
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.options import flag
+from smgproxy.core.turns import ReadTurns
 from smgproxy.downstream.handshakes import HANDSHAKE_SECS, Handshakes
 from smgproxy.downstream.http1 import Http1Connection
 from smgproxy.downstream.http2 import Http2Connection
@@ -104,6 +105,7 @@ class Listener:
         "malformed",
         "http2",
         "handshakes",
+        "turns",
         "_connections",
         "_servers",
         "_sweeper",
@@ -127,6 +129,7 @@ class Listener:
         self.http2 = Http2Stats()
         self._connections: set[ClientConnection] = set()
         self.handshakes: Handshakes | None = None  # when clients speak TLS
+        self.turns: ReadTurns | None = None  # once it has started
         self._servers: list[asyncio.Server] = []
         self._sweeper: Sweeper | None = None
 
@@ -154,6 +157,7 @@ class Listener:
         """Accept on ``sockets``, which are bound; with ``tls``, HTTPS alone."""
         loop = asyncio.get_running_loop()
         self._sweeper = Sweeper(loop.call_later, SWEEP_SECS, self._sweep)
+        self.turns = ReadTurns(loop.call_soon)
         accept: Callable[[], asyncio.Protocol] = self._speaker
         if tls is not None:
             self.handshakes = Handshakes(
