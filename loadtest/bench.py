@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from loadtest import machine, report
+from loadtest import machine, report, sections
 from loadtest.budgets import OURS, Outcome, judge_all
 from loadtest.install import install_missing
 from loadtest.programs import NAMES, Program, find
@@ -17,6 +17,8 @@ from loadtest.scenarios import FULL, QUICK, scenarios
 from loadtest.scenarios.scenario import Scenario
 from loadtest.stage import MeasureError, Stage, split_cores
 from loadtest.toolbox import prepare
+from loadtest.trialruns import Outcomes, run_trials
+from loadtest.trials import TRIALS
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".bench"
@@ -34,7 +36,8 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     add("--quick", action="store_true", help="one short round each")
     add("--rounds", type=int, help="rounds per scenario and program")
     add("--only", type=_names, default=list(NAMES), help="programs, by comma")
-    add("--scenarios", type=_names, help="scenarios, by comma")
+    add("--scenarios", type=_names, help="scenarios and trials, by comma")
+    add("--all", action="store_true", help="all scenarios and all trials")
     add("--install", action="store_true", help="first fetch smg and vllm-router")
     add("--no-fail", action="store_true", help="exit 0 even if a budget is missed")
     add("--no-pin", action="store_true", help="do not bind programs to cores")
@@ -45,8 +48,11 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     if unknown := set(chosen.only) - set(NAMES):
         parser.error(f"no such program: {', '.join(sorted(unknown))}")
     kinds = [scenario.name for scenario in scenarios(FULL)]
+    trials = [trial.name for trial in TRIALS]
+    if chosen.all:
+        chosen.scenarios = kinds + trials
     chosen.scenarios = chosen.scenarios or kinds
-    if unknown := set(chosen.scenarios) - set(kinds):
+    if unknown := set(chosen.scenarios) - set(kinds + trials):
         parser.error(f"no such scenario: {', '.join(sorted(unknown))}")
     return chosen
 
@@ -56,8 +62,16 @@ def results_path(chosen: argparse.Namespace) -> Path:
     if chosen.results is not None:
         return Path(chosen.results)
     kinds = scenarios(FULL)
-    is_full = len(chosen.only) == len(NAMES) and len(chosen.scenarios) == len(kinds)
+    is_full = {kind.name for kind in kinds} <= set(chosen.scenarios)
+    is_full = is_full and len(chosen.only) == len(NAMES)
     return RESULTS if is_full and not chosen.quick else WORK / "RESULTS.md"
+
+
+def trials_path(chosen: argparse.Namespace) -> Path:
+    """Where trials' sections go: each stands for itself, so one alone is kept too."""
+    if chosen.results is not None:
+        return Path(chosen.results)
+    return WORK / "RESULTS.md" if chosen.quick else RESULTS
 
 
 def raise_file_limit() -> None:
@@ -85,11 +99,25 @@ def measure(
 
 def conclude(run: report.Run, path: Path, is_lenient: bool) -> int:
     """Print the tables, write the report, and give the exit code."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(report.document(run))
+    sections.keep(path, report.document(run), {})
     for part in (report.programs, report.figures, report.budgets, report.faults):
         print(part(run))
     print(f"written to {path}")
+    return judge_run(run, is_lenient)
+
+
+def conclude_trials(outcomes: Outcomes, path: Path, is_lenient: bool) -> int:
+    """Print the trials' sections, keep them, and give the exit code."""
+    texts = {outcome.trial.name: outcome.section() for outcome in outcomes}
+    sections.keep(path, None, texts)
+    for text in texts.values():
+        print(text)
+    print(f"written to {path}")
+    return max(judge_run(outcome.run, is_lenient) for outcome in outcomes)
+
+
+def judge_run(run: report.Run, is_lenient: bool) -> int:
+    """Say which budgets were missed and how ours failed; the exit code."""
     missed = [v.budget.text for v in run.verdicts if v.outcome is Outcome.MISSED]
     broken = run.results.faults_of(OURS)
     for text in missed:
@@ -112,16 +140,34 @@ def main(argv: Sequence[str]) -> int:
     proxy_cores, tool_cores = split_cores(not chosen.no_pin)
     toolbox = prepare(WORK / "tools", chosen.python_tools)
     stage = Stage(ROOT, folder, chosen.first_port, proxy_cores, tool_cores, toolbox)
-    names = [name for name in NAMES if name in chosen.only]
-    programs = [p for p in (find(name, ROOT) for name in names) if p is not None]
-    facts = list(machine.facts(stage))
+    programs = [p for p in (find(n, ROOT) for n in NAMES if n in chosen.only) if p]
     pace = QUICK if chosen.quick else FULL
     kinds = [kind for kind in scenarios(pace) if kind.name in chosen.scenarios]
+    trials = [trial for trial in TRIALS if trial.name in chosen.scenarios]
     try:
-        results = measure(stage, programs, kinds, chosen.rounds or pace.rounds)
+        code = run_scenarios(stage, chosen, programs, kinds) if kinds else 0
+        if trials:
+            rounds = 1 if chosen.quick else chosen.rounds
+            outcomes = run_trials(stage, trials, programs, rounds)
+            path = trials_path(chosen)
+            code = max(code, conclude_trials(outcomes, path, chosen.no_fail))
     except MeasureError as error:
         print(f"no figures: the simulated worker {error}", file=sys.stderr)
         return 1
+    return code
+
+
+def run_scenarios(
+    stage: Stage,
+    chosen: argparse.Namespace,
+    programs: Sequence[Program],
+    kinds: Sequence[Scenario],
+) -> int:
+    """Run and report the scenarios that compare programs; the exit code."""
+    facts = list(machine.facts(stage))
+    pace = QUICK if chosen.quick else FULL
+    names = [name for name in NAMES if name in chosen.only]
+    results = measure(stage, programs, kinds, chosen.rounds or pace.rounds)
     metrics = [metric for kind in scenarios(pace) for metric in kind.metrics]
     verdicts = judge_all(results, {metric.key: metric for metric in metrics})
     shown = [metric for kind in kinds for metric in kind.metrics]

@@ -112,8 +112,22 @@ def faults(run: Run) -> str:
     return "".join(f"- {name}: {text}\n" for name, text in told)
 
 
+def section(name: str, title: str, run: Run, skipped: str | None) -> str:
+    """A trial's part of RESULTS.md, its heading included."""
+    facts = ", ".join(value for _, value in run.facts)
+    versions = ", ".join(f"{p.name} {p.version}" for p in run.programs)
+    parts = [f"## {name}\n", f"{title}\n", f"Measured {facts}; {versions}.\n"]
+    if skipped is not None:
+        parts.append(f"Skipped: {skipped}.\n")
+    else:
+        parts += [figures(run), budgets(run)]
+    if run.results.faults:
+        parts += ["What went wrong:\n", faults(run)]
+    return "\n".join(parts)
+
+
 def document(run: Run) -> str:
-    """RESULTS.md."""
+    """RESULTS.md, less the sections of trials."""
     parts = [
         "# Measured by `make bench`\n",
         table([["Machine", ""], *run.facts]),

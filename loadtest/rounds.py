@@ -9,6 +9,7 @@ from loadtest.programs import Program
 from loadtest.results import Results
 from loadtest.scenarios.scenario import Scenario
 from loadtest.stage import MeasureError, Stage, Target, running, running_worker
+from loadtest.stats import Metric
 
 
 class Progress:
@@ -29,8 +30,9 @@ class Progress:
         print(f"{head}  {what:32} {outcome}", flush=True)
 
 
-def _brief(scenario: Scenario, figures: Figures) -> str:
-    shown = [metric for metric in scenario.metrics if metric.key in figures]
+def brief(metrics: Sequence[Metric], figures: Figures) -> str:
+    """The first few figures of a round, for its progress line."""
+    shown = [metric for metric in metrics if metric.key in figures]
     return ", ".join(
         f"{metric.key.partition('.')[2]} {figures[metric.key]:.{metric.digits}f}"
         for metric in shown[:4]
@@ -108,7 +110,7 @@ class Rounds:
             self._results.add_fault(target.name, f"{scenario.name}: {error}")
             return
         self._results.add(target.name, figures)
-        self._progress.say(what, _brief(scenario, figures))
+        self._progress.say(what, brief(scenario.metrics, figures))
 
     def _fail(self, name: str, text: str) -> None:
         print(f"{name}: {text}", flush=True)

@@ -43,6 +43,15 @@ class Stage:
         """Where the simulated worker that sends heads only listens."""
         return self.first_port + 1
 
+    @property
+    def own_worker_port(self) -> int:
+        """Where a trial's simulated worker listens."""
+        return self.first_port + 2
+
+    def port_of(self, program: Program) -> int:
+        """Where a program listens; its metrics are on the next port."""
+        return self.first_port + 10 + 2 * program.rank
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -51,6 +60,7 @@ class Target:
     name: str
     port: int
     pid: int | None
+    metrics_port: int = 0
 
 
 def split_cores(is_pinned: bool) -> tuple[Cores | None, Cores | None]:
@@ -126,22 +136,40 @@ def running_worker(stage: Stage, is_silent: bool) -> Iterator[None]:
     """The simulated worker, ready to answer."""
     name = "silent-worker" if is_silent else "worker"
     port = stage.silent_port if is_silent else stage.worker_port
-    argv = [*stage.toolbox.upstream, str(port), *(["--silent"] if is_silent else [])]
+    with _running_upstream(stage, name, port, ["--silent"] if is_silent else []):
+        yield
+
+
+@contextmanager
+def running_own_worker(stage: Stage, *flags: str) -> Iterator[int]:
+    """A simulated worker with flags of its own, ready to answer; its port."""
+    port = stage.own_worker_port
+    with _running_upstream(stage, "own-worker", port, flags):
+        yield port
+
+
+@contextmanager
+def _running_upstream(
+    stage: Stage, name: str, port: int, flags: Sequence[str]
+) -> Iterator[None]:
+    argv = [*stage.toolbox.upstream, str(port), *flags]
     with _child(stage, name, argv, stage.tool_cores) as child:
         _wait_until_ready(child, port, "/health", stage.folder / f"{name}.log")
         yield
 
 
 @contextmanager
-def running(stage: Stage, program: Program, worker_port: int) -> Iterator[Target]:
+def running(
+    stage: Stage, program: Program, worker_port: int, flags: Sequence[str] = ()
+) -> Iterator[Target]:
     """A program, ready, in front of the worker; MeasureError if it is not."""
     if program.command is None:
         yield Target(program.name, worker_port, None)
         return
-    port = stage.first_port + 10 + 2 * program.rank
+    port = stage.port_of(program)
     place = Place(port, port + 1, worker_port, stage.folder)
-    argv = program.command(place)
+    argv = [*program.command(place), *flags]
     with _child(stage, program.name, argv, stage.proxy_cores) as child:
         log = stage.folder / f"{program.name}.log"
         _wait_until_ready(child, port, program.ready_path, log)
-        yield Target(program.name, port, child.pid)
+        yield Target(program.name, port, child.pid, port + 1)

@@ -32,6 +32,10 @@ class Toolbox:
         length = f"{max(1, round(seconds))}s"
         return [self.wrk, "-t1", f"-c{conns}", f"-d{length}", "-s", script, url]
 
+    def python_tool(self, name: str) -> tuple[str, ...]:
+        """The start of the command line of a tool that there is in Python only."""
+        return _python_tool(name)
+
     def lines(self) -> Iterable[tuple[str, str]]:
         """What is in use, for the report."""
         kind = f"C, {self.compiler}" if self.compiler else "Python, no C compiler"

@@ -61,7 +61,7 @@ def _launch(words: Sequence[str]) -> int:
     level, notices = _level_from(os.environ)
     settings = make_settings(given, level, notices)
     # Brings in the event loop and every room, which --help can do without.
-    from smgproxy.gateway import run
+    from smgproxy.run import run
 
     # The variables of systemd are taken out of it, so that no child gets them.
     return run(settings, os.environ)

@@ -10,10 +10,8 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, MutableMapping
 from typing import Any
-
-import uvloop
 
 from smgproxy import __version__
 from smgproxy.admission.budgets import Budgets
@@ -32,24 +30,26 @@ from smgproxy.dispatch.account import Account
 from smgproxy.dispatch.admit import open_gate
 from smgproxy.dispatch.forward import Forwarder
 from smgproxy.dispatch.keepalive import KeepAlives
+from smgproxy.dispatch.realtime_routes import RealtimeRoutes
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
 from smgproxy.downstream.listener import Listener
 from smgproxy.drain import Drain, DrainTimes
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
-from smgproxy.places import StartError, address_of, bound, log_outputs, sockets
+from smgproxy.places import address_of, bound, log_outputs, sockets
 from smgproxy.probes import ProbeThread
+from smgproxy.routing.labelled import REALTIME
 from smgproxy.routing.router import Router
 from smgproxy.settings import Settings
-from smgproxy.simulated.launch import SimulatedWorkers, SimulatedWorkersError
-from smgproxy.system.limits import raise_open_files_limit
+from smgproxy.simulated.launch import SimulatedWorkers
 from smgproxy.system.notify import Notifier, watchdog_interval_secs
-from smgproxy.system.sockets import PassedSocketError, listen_fds
+from smgproxy.system.sockets import listen_fds
 from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.fleet_metrics import overload_families
 from smgproxy.telemetry.logs import set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.requestlog import RequestLog
+from smgproxy.telemetry.routing_metrics import PolicyFamilies
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
     Histogram,
@@ -68,32 +68,6 @@ LOOP_TICK_SECS = 0.1
 ROUTER_SWEEP_SECS = 0.25  # a slice of the policies' upkeep each
 # What clients may choose in their TLS handshake, the best one first.
 ALPN = ("h2", "http/1.1")
-
-
-_START_ERRORS = (StartError, PassedSocketError, SimulatedWorkersError, TlsFileError)
-
-
-def run(settings: Settings, environ: MutableMapping[str, str]) -> int:
-    """Serve until told to stop; the exit status.
-
-    0 after SIGTERM, 130 after SIGINT, 1 when it could not start.
-    """
-    raise_open_files_limit()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
-            return runner.run(_serve(settings, environ))
-        except _START_ERRORS as error:
-            print(f"smg launch: {error}", file=sys.stderr)
-            return 1
-
-
-async def _serve(settings: Settings, environ: MutableMapping[str, str]) -> int:
-    gateway = Gateway(settings, environ)
-    try:
-        await gateway.start()
-        return await gateway.serve()
-    finally:
-        await gateway.close()
 
 
 class Gateway:
@@ -165,6 +139,17 @@ class Gateway:
             self.budgets,
             settings.policies.routing_key_override,
         )
+        self.realtime = RealtimeRoutes(
+            self.registry,
+            self.upstream,
+            self._tls.worker,
+            settings.realtime,
+            self._forwarder.answers,
+            self.router_stats,
+            settings.dispatch.max_payload_size,
+            loop,
+            self.budgets,
+        )
         self.dispatcher = Dispatcher(
             self._routes(),
             self._forwarder,
@@ -217,7 +202,8 @@ class Gateway:
         )
         keys = settings.keys
         shown = None if keys is None or not keys.for_workers else keys.for_workers.text
-        self.fleet.start(urls, shown)
+        labels = {url: {REALTIME: "true"} for url in simulated}
+        self.fleet.start(urls, shown, labels)
         self._discovery.start(self._spawn, shown)
         self._start_sweepers()
         self._start_probes()
@@ -276,6 +262,7 @@ class Gateway:
                 has_probe_port=server.health_check_port is not None,
             ),
         )
+        self.realtime.refuse()
         self._notifier.stopping()
         self._notifier.status("draining")
         self._spawn(self._stop(self._drain, 130 if number == signal.SIGINT else 0))
@@ -298,6 +285,7 @@ class Gateway:
         self.listener.close()
         self._metrics.close()
         self.upstream.close()
+        self.realtime.close()
         if self._probes is not None:
             self._probes.stop()
         if self._simulated is not None:
@@ -318,6 +306,7 @@ class Gateway:
         routes = Routes()
         for endpoint in (*INFERENCE, *FORMS):
             routes.add("POST", endpoint.path, endpoint, Access.SERVING)
+        self.realtime.add_to(routes)
         add_control_routes(routes, self.fleet, self.upstream.fetch, self._is_draining)
         return routes
 
@@ -354,9 +343,10 @@ class Gateway:
         keepalives = self._forwarder.answers.keepalives
         self._sweepers = [
             Sweeper(later, KEEPALIVE_SWEEP_SECS, keepalives.sweep),
+            Sweeper(later, KEEPALIVE_SWEEP_SECS, self.realtime.sweep),
             Sweeper(later, LOG_FLUSH_SECS, lambda now: self.request_log.flush()),
             Sweeper(later, LOOP_TICK_SECS, self.loop_stats.tick),
-            Sweeper(later, ROUTER_SWEEP_SECS, self._sweep_router),
+            Sweeper(later, ROUTER_SWEEP_SECS, lambda now: self.router.sweep(now)),
         ]
         if self._watchdog_secs is not None:
             beat = Sweeper(
@@ -376,20 +366,19 @@ class Gateway:
             lambda: self.upstream.resends,
             lambda: self._log_outputs.lost,
             {} if self.budgets is None else self.budgets.counts,
-            [self._gate_families, self._overload_families, self._discovery.families],
+            [
+                self._gate_families,
+                lambda: overload_families(*self.router.overload_counts),
+                PolicyFamilies(self.router.policies).collect,
+                self._discovery.families,
+                self.realtime.stats.families,
+            ],
         )
         return Exposition(sources, __version__)
-
-    def _sweep_router(self, now: float) -> None:
-        self.router.sweep(now)
 
     def _gate_families(self) -> Iterable[Family]:
         gate = self.dispatcher.gate
         return () if gate is None else gate.families()
-
-    def _overload_families(self) -> Iterator[Family]:
-        router = self.router
-        return overload_families(router.overload_sheds, router.overload_fallbacks)
 
     def _ages(self) -> list[float]:
         now = monotonic()

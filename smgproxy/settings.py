@@ -22,6 +22,7 @@ from smgproxy.api.aliases import AliasOptions
 from smgproxy.api.cors import CorsOptions
 from smgproxy.core.options import Flag, flag, flags_of
 from smgproxy.dispatch.options import DispatchOptions
+from smgproxy.dispatch.realtime_options import RealtimeOptions
 from smgproxy.dispatch.retry import RetryOptions
 from smgproxy.downstream.listener import ClientTimeouts
 from smgproxy.fleet.breaker import BreakerOptions
@@ -29,6 +30,7 @@ from smgproxy.fleet.discovery_options import DiscoveryOptions
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.overload import OverloadOptions
 from smgproxy.routing.options import PolicyOptions
+from smgproxy.routing.policies.power_of_two import PowerOfTwoPolicy
 from smgproxy.routing.router import RoutingOptions
 from smgproxy.server_options import ServerOptions, parse_host
 from smgproxy.simulated.options import MAX_WORKERS, SimulatedOptions
@@ -112,6 +114,7 @@ class Settings:
     dispatch: DispatchOptions = DispatchOptions()
     aliases: AliasOptions = AliasOptions()
     cors: CorsOptions = CorsOptions()
+    realtime: RealtimeOptions = RealtimeOptions()
     fleet: FleetOptions = FleetOptions()
     limiter: LimiterOptions = LimiterOptions()
     scheduler: SchedulerOptions = SchedulerOptions()
@@ -132,6 +135,18 @@ class Settings:
         self._check_metrics_host()
         self._refuse_shared_ports()
         self._follow_discovery()
+        self._check_power_of_two()
+
+    def _check_power_of_two(self) -> None:
+        """It compares two workers; more may be found later only by discovery."""
+        if self.routing.policy != PowerOfTwoPolicy.name or self.discovery.provider:
+            return
+        simulated = self.simulated.count if self.simulated is not None else 0
+        if len(self.server.worker_urls) + simulated < 2:
+            raise SettingsError(
+                "--policy: Incompatible configuration: Power-of-two policy requires at "
+                "least 2 workers; name them with --worker-urls, or use another policy"
+            )
 
     def _follow_discovery(self) -> None:
         """Who is found again need not be kept while it is down."""
@@ -178,6 +193,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "dispatch": DispatchOptions,
     "aliases": AliasOptions,
     "cors": CorsOptions,
+    "realtime": RealtimeOptions,
     "telemetry": TelemetryOptions,
     "clients": ClientTimeouts,
     "heads": HeadLimits,

@@ -15,6 +15,7 @@ _GROUPS = (
     "Worker Configuration",
     "Simulated Workers",
     "Routing Policy",
+    "Realtime",
     "PD/EPD Disaggregation",
     "Service Discovery (Kubernetes)",
     "Service Discovery (File)",

@@ -54,7 +54,8 @@ TOP: dict[str, set[str]] = {
     "gateway": {
         *(*ROOMS, "settings", "banner", "discovery", "drain", "places", "probes"),
     },
-    "cli": {"api", "settings", "gateway", "arguments", "usage"},
+    "run": {"gateway", "places", "settings", "simulated", "system", "tls"},
+    "cli": {"api", "settings", "run", "arguments", "usage"},
     "__main__": {"cli"},
 }
 ARROWS = ROOMS | TOP
@@ -63,6 +64,7 @@ ARROWS = ROOMS | TOP
 ASYNCIO_PLACES = (
     *(
         "gateway.py",
+        "run.py",
         "drain.py",
         "probes.py",
         "tls/connection.py",
@@ -78,7 +80,7 @@ ASYNCIO_PLACES = (
 )
 TASK_PLACES = ("dispatch/serve.py", "gateway.py", "simulated/")
 CATCH_ALL_PLACES = ("dispatch/serve.py", "gateway.py")
-PRINT_PLACES = ("cli.py", "gateway.py", "simulated/__main__.py")
+PRINT_PLACES = ("cli.py", "run.py", "gateway.py", "simulated/__main__.py")
 ENVIRONMENT_PLACES = ("cli.py", "__main__.py", "simulated/__main__.py")
 
 STARTS_TASKS = {"create_task", "ensure_future", "Task", "TaskGroup"}

@@ -40,9 +40,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         settings.append(given)
         return 0
 
-    gateway = types.ModuleType("smgproxy.gateway")
-    vars(gateway)["run"] = run
-    monkeypatch.setitem(sys.modules, "smgproxy.gateway", gateway)
+    module = types.ModuleType("smgproxy.run")
+    vars(module)["run"] = run
+    monkeypatch.setitem(sys.modules, "smgproxy.run", module)
     return settings
 
 
@@ -135,7 +135,7 @@ def test_negative_number_is_a_value(capsys: Capture) -> None:
 def test_exit_status_of_the_gateway_is_passed_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sys.modules["smgproxy.gateway"], "run", lambda *_: 130)
+    monkeypatch.setattr(sys.modules["smgproxy.run"], "run", lambda *_: 130)
     assert main(["launch"]) == 130
 
 

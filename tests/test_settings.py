@@ -144,6 +144,38 @@ def test_simulated_model_needs_a_name() -> None:
         settings_of(simulated_workers=1, simulated_model="")
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"worker_urls": ("http://a",)},
+        {"simulated_workers": 1},
+    ],
+)
+def test_power_of_two_needs_two_workers(values: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings_of(policy="power_of_two", **values)
+    assert str(refused.value) == (
+        "--policy: Incompatible configuration: Power-of-two policy requires at least 2 "
+        "workers; name them with --worker-urls, or use another policy"
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"worker_urls": ("http://a", "http://b")},
+        {"worker_urls": ("http://a",), "simulated_workers": 1},
+        {"simulated_workers": 2},
+        {"discovery_provider": "file", "discovery_file": "/nowhere"},
+    ],
+)
+def test_power_of_two_starts_with_two_workers_or_discovery(
+    values: dict[str, Any],
+) -> None:
+    assert settings_of(policy="power_of_two", **values).routing.policy == "power_of_two"
+
+
 def test_log_level_of_the_environment_replaces_the_flag() -> None:
     given = {flag("--log-level"): "error"}
     assert make_settings(given, log_level="debug").telemetry.log_level == "debug"

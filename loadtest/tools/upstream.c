@@ -2,7 +2,7 @@
  *
  *   cc -O2 -o upstream upstream.c
  *   ./upstream PORT [--events 64] [--tick-ms 20] [--event-bytes 220]
- *              [--reply-bytes 400] [--silent]
+ *              [--reply-bytes 400] [--silent] [--big-mib N]
  *
  * A POST whose body holds "stream":true is answered as server-sent events in a
  * chunked body: one event per stream and tick (0 = all at once, one write
@@ -13,6 +13,11 @@
  * stream's head is sent and nothing after it.
  * Any other POST is answered with one JSON completion. GET answers the probes
  * of a gateway (models, health, model and server facts, loads).
+ *
+ * With --big-mib a POST to /generate is answered with so many MiB, as fast as
+ * they are taken: events of 16 KiB, or one JSON completion. GET /sim/state says
+ * how many streams and big answers run, the most that ever did, how many of
+ * them wait for their reader, and what the big ones have sent.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -37,10 +42,15 @@
 #define IN_BYTES 65536
 #define TEXT_BYTES 65536
 #define STREAM_TRUE "\"stream\":true"
+#define PIECE_BYTES 16384
+#define PIECES_A_TURN 2
+#define BLOCKED_NS 500000000L
 
 struct conn {
   int fd, in_body, is_get, wants_stream, is_chunked;
   int is_streaming, sent, matched; /* matched: bytes of STREAM_TRUE seen */
+  int is_big;
+  long big_left, moved_ns;         /* moved_ns: when its socket took something */
   long need;                       /* body bytes still to come */
   struct chunked framing;
   char path[128];
@@ -51,7 +61,8 @@ struct conn {
 static struct conn *conns[MAX_FD];
 static int ep, highest;
 static int events = 64, tick_ms = 20, event_bytes = 220, reply_bytes = 400;
-static int is_silent;
+static int is_silent, big_mib, running, most_running;
+static long big_sent;
 static char padding[TEXT_BYTES];
 
 static long now_ns(void) {
@@ -60,7 +71,14 @@ static long now_ns(void) {
   return t.tv_sec * 1000000000L + t.tv_nsec;
 }
 
+static void set_running(struct conn *c, int is_running) {
+  running += is_running - c->is_streaming;
+  c->is_streaming = is_running;
+  if (running > most_running) most_running = running;
+}
+
 static void drop(struct conn *c) {
+  set_running(c, 0);
   conns[c->fd] = NULL;
   close(c->fd);
   free(c->in);
@@ -70,7 +88,7 @@ static void drop(struct conn *c) {
 
 /* Sends what waits; -1 when the connection is gone (and freed). */
 static int flush_out(struct conn *c) {
-  int off = 0;
+  int off = 0, wants_room;
   while (off < c->out_used) {
     int n = send(c->fd, c->out + off, c->out_used - off, MSG_NOSIGNAL);
     if (n < 0 && errno == EAGAIN) break;
@@ -82,8 +100,13 @@ static int flush_out(struct conn *c) {
   }
   if (off < c->out_used) memmove(c->out, c->out + off, c->out_used - off);
   c->out_used -= off;
-  if (c->is_armed != (c->out_used > 0)) {
-    c->is_armed = c->out_used > 0;
+  if (c->is_big && off) {
+    big_sent += off;
+    c->moved_ns = now_ns();
+  }
+  wants_room = c->out_used > 0 || c->big_left > 0;
+  if (c->is_armed != wants_room) {
+    c->is_armed = wants_room;
     struct epoll_event e = {.events = EPOLLIN | (c->is_armed ? EPOLLOUT : 0),
                             .data.fd = c->fd};
     epoll_ctl(ep, EPOLL_CTL_MOD, c->fd, &e);
@@ -127,11 +150,59 @@ static int emit_event(struct conn *c) {
   if (is_last) put(c, "\r\n0\r\n\r\n", 7);
   else put(c, "\r\n", 2);
   c->sent++;
-  if (is_last) c->is_streaming = 0;
+  if (is_last) set_running(c, 0);
   return flush_out(c);
 }
 
+/* One piece of a big answer: an event of its own, or a slice of the completion. */
+static void put_piece(struct conn *c) {
+  static const char stream_end[] = "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n";
+  static char piece[PIECE_BYTES];
+  const char *start = c->wants_stream ? "data: {\"p\":\"" : "{\"p\":\"";
+  const char *end = c->wants_stream ? "\"}\n\n" : "\"}";
+  long left = c->big_left, total = (long)big_mib << 20;
+  memset(piece, 'x', PIECE_BYTES);
+  if (c->wants_stream || left == total) memcpy(piece, start, strlen(start));
+  if (c->wants_stream || left == PIECE_BYTES)
+    memcpy(piece + PIECE_BYTES - strlen(end), end, strlen(end));
+  if (c->wants_stream) put(c, "4000\r\n", 6);
+  put(c, piece, PIECE_BYTES);
+  if (c->wants_stream) put(c, "\r\n", 2);
+  c->big_left -= PIECE_BYTES;
+  if (c->big_left) return;
+  if (c->wants_stream) put(c, stream_end, sizeof stream_end - 1);
+  set_running(c, 0);
+}
+
+/* Sends of a big answer what is taken, and not too much before others' turn. */
+static int push(struct conn *c) {
+  for (int i = 0; i < PIECES_A_TURN && c->big_left && !c->out_used; i++) {
+    put_piece(c);
+    if (flush_out(c) < 0) return -1;
+  }
+  return 0;
+}
+
+/* How many big answers have found no room for a while. */
+static int count_blocked(void) {
+  long now = now_ns();
+  int n = 0;
+  for (int fd = 0; fd <= highest; fd++) {
+    struct conn *c = conns[fd];
+    n += c && c->is_big && c->is_streaming && now - c->moved_ns > BLOCKED_NS;
+  }
+  return n;
+}
+
 static const char *fact(const char *path) {
+  static char state[256];
+  if (!strcmp(path, "/sim/state")) {
+    sprintf(state,
+            "{\"running\":%d,\"most_running\":%d,\"blocked\":%d,"
+            "\"big_sent\":%ld}", running, most_running, count_blocked(),
+            big_sent);
+    return state;
+  }
   if (!strncmp(path, "/v1/models", 10))
     return "{\"object\":\"list\",\"data\":[{\"id\":\"sim\",\"object\":\"model\","
            "\"created\":1,\"owned_by\":\"sglang\",\"root\":\"sim\","
@@ -160,9 +231,20 @@ static int answer(struct conn *c) {
       "cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n";
   char head[256], body[TEXT_BYTES * 2];
   int n;
+  c->is_big = big_mib && !c->is_get && !strcmp(c->path, "/generate");
+  if (c->is_big) {
+    if (c->wants_stream) put(c, stream_head, sizeof stream_head - 1);
+    else put(c, head, sprintf(head,
+                              "HTTP/1.1 200 OK\r\ncontent-type: application/json"
+                              "\r\ncontent-length: %ld\r\n\r\n",
+                              (long)big_mib << 20));
+    c->big_left = (long)big_mib << 20;
+    set_running(c, 1);
+    return flush_out(c) < 0 ? -1 : push(c);
+  }
   if (c->wants_stream) {
     put(c, stream_head, sizeof stream_head - 1);
-    c->is_streaming = 1;
+    set_running(c, 1);
     c->sent = 0;
     if (flush_out(c) < 0) return -1;
     while (!tick_ms && !is_silent && c->is_streaming)
@@ -259,12 +341,20 @@ static void on_readable(struct conn *c) {
   serve(c);
 }
 
+static int on_room(struct conn *c) {
+  if (flush_out(c) < 0) return -1;
+  if (!c->is_big) return 0;
+  if (push(c) < 0) return -1;
+  return c->is_streaming ? 0 : serve(c);
+}
+
 static void on_tick(int timer) {
   unsigned long expired;
   if (read(timer, &expired, sizeof expired) < 0 || is_silent) return;
   for (int fd = 0; fd <= highest; fd++) {
     struct conn *c = conns[fd];
-    if (c && c->is_streaming && emit_event(c) == 0 && !c->is_streaming) serve(c);
+    if (!c || !c->is_streaming || c->is_big) continue;
+    if (emit_event(c) == 0 && !c->is_streaming) serve(c);
   }
 }
 
@@ -309,7 +399,8 @@ static int read_arguments(int argc, char **argv) {
   static const struct option known[] = {
       {"events", 1, 0, 'e'},      {"tick-ms", 1, 0, 't'},
       {"event-bytes", 1, 0, 'b'}, {"reply-bytes", 1, 0, 'r'},
-      {"silent", 0, 0, 's'},      {0}};
+      {"silent", 0, 0, 's'},      {"big-mib", 1, 0, 'g'},
+      {0}};
   int o;
   while ((o = getopt_long(argc, argv, "", known, NULL)) != -1) {
     if (o == 'e') events = atoi(optarg);
@@ -317,11 +408,13 @@ static int read_arguments(int argc, char **argv) {
     else if (o == 'b') event_bytes = atoi(optarg);
     else if (o == 'r') reply_bytes = atoi(optarg);
     else if (o == 's') is_silent = 1;
+    else if (o == 'g') big_mib = atoi(optarg);
     else exit(2);
   }
   if (optind != argc - 1 || event_bytes > 60000 || reply_bytes > 60000) {
     fprintf(stderr, "usage: upstream PORT [--events N] [--tick-ms N] "
-                    "[--event-bytes N] [--reply-bytes N] [--silent]\n");
+                    "[--event-bytes N] [--reply-bytes N] [--silent] "
+                    "[--big-mib N]\n");
     exit(2);
   }
   return atoi(argv[optind]);
@@ -351,7 +444,7 @@ int main(int argc, char **argv) {
       } else if (fd == timer) {
         on_tick(fd);
       } else if (conns[fd]) {
-        if ((ready[i].events & EPOLLOUT) && flush_out(conns[fd]) < 0) continue;
+        if ((ready[i].events & EPOLLOUT) && on_room(conns[fd]) < 0) continue;
         if (ready[i].events & ~EPOLLOUT) on_readable(conns[fd]);
       }
     }

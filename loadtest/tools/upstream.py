@@ -5,7 +5,9 @@ Its files say the same things; a change of one is a change of both.
 
 import argparse
 import asyncio
+import json
 import time
+from collections.abc import Iterator
 from typing import cast
 
 import httptools
@@ -14,6 +16,10 @@ import uvloop
 STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
     b"cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+STREAM_END = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
+JSON_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 )
 EVENT = (
     b'data: {"id":"chatcmpl-sim","object":"chat.completion.chunk",'
@@ -42,6 +48,10 @@ FACTS = {
 }
 
 
+PIECE_BYTES = 16384
+PIECES_A_TURN = 2
+
+
 def pad(text: bytes, wanted: int) -> bytes:
     """Close the object, after a filler that brings it to the wanted size."""
     return b'%b,"p":"%b"}' % (text, b"x" * max(0, wanted - len(text)))
@@ -60,10 +70,29 @@ def wants_stream(body: bytes) -> bool:
     return b'"stream":true' in body.replace(b" ", b"")
 
 
+def big_pieces(total: int, is_stream: bool) -> Iterator[bytes]:
+    """A big answer: events of PIECE_BYTES in chunks, or slices of one completion."""
+    if is_stream:
+        event = b'data: {"p":"' + b"x" * (PIECE_BYTES - 16) + b'"}\n\n'
+        for _ in range(total // PIECE_BYTES):
+            yield b"%x\r\n%b\r\n" % (PIECE_BYTES, event)
+        yield STREAM_END
+        return
+    filler = b"x" * PIECE_BYTES
+    yield b'{"p":"' + filler[6:]
+    for _ in range(total // PIECE_BYTES - 2):
+        yield filler
+    yield filler[2:] + b'"}'
+
+
 class Worker(asyncio.Protocol):
     """One connection: requests in, one answer each, streams paced by `tick`."""
 
     streaming: set["Worker"] = set()
+    running: set["Worker"] = set()
+    blocked: set["Worker"] = set()
+    most_running = 0
+    big_sent = 0
 
     def __init__(self, settings: argparse.Namespace) -> None:
         self._settings = settings
@@ -72,6 +101,7 @@ class Worker(asyncio.Protocol):
         self._body: list[bytes] = []
         self._sent = 0
         self._reply = b'{"status":"ok"}'
+        self._big: Iterator[bytes] | None = None
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -80,6 +110,16 @@ class Worker(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.streaming.discard(self)
+        self.running.discard(self)
+        self.blocked.discard(self)
+        self._big = None
+
+    def pause_writing(self) -> None:
+        self.blocked.add(self)
+
+    def resume_writing(self) -> None:
+        self.blocked.discard(self)
+        self._push()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -95,16 +135,56 @@ class Worker(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        if wants_stream(b"".join(self._body)):
+        is_stream = wants_stream(b"".join(self._body))
+        is_get = self._parser.get_method() == b"GET"
+        is_big = self._settings.big_mib and not is_get and self._path == b"/generate"
+        if is_stream:
             self._transport.write(STREAM_HEAD)
+        if is_big:
+            self._start_big(self._settings.big_mib << 20, is_stream)
+        elif is_stream:
             self._sent = 0
             self.streaming.add(self)
-            return
-        is_get = self._parser.get_method() == b"GET"
-        body = fact(self._path) if is_get else self._reply
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-        length = b"content-length: %d\r\n\r\n" % len(body)
-        self._transport.write(head + length + body)
+            self._count_in()
+        else:
+            body = self._answer_to_get() if is_get else self._reply
+            self._transport.write(JSON_HEAD % len(body) + body)
+
+    def _answer_to_get(self) -> bytes:
+        if self._path != b"/sim/state":
+            return fact(self._path)
+        state = {
+            "running": len(self.running),
+            "most_running": Worker.most_running,
+            "blocked": len(self.blocked),
+            "big_sent": Worker.big_sent,
+        }
+        return json.dumps(state).encode()
+
+    def _count_in(self) -> None:
+        self.running.add(self)
+        Worker.most_running = max(Worker.most_running, len(self.running))
+
+    def _start_big(self, total: int, is_stream: bool) -> None:
+        if not is_stream:
+            self._transport.write(JSON_HEAD % total)
+        self._big = big_pieces(total, is_stream)
+        self._count_in()
+        self._push()
+
+    def _push(self) -> None:
+        """Send of a big answer what is taken, and not too much before others' turn."""
+        for _ in range(PIECES_A_TURN):
+            if self._big is None or self in self.blocked:
+                return
+            piece = next(self._big, None)
+            if piece is None:
+                self._big = None
+                self.running.discard(self)
+                return
+            Worker.big_sent += len(piece)
+            self._transport.write(piece)
+        asyncio.get_running_loop().call_soon(self._push)
 
     def tick(self) -> None:
         """Send the next event, or the end."""
@@ -115,7 +195,8 @@ class Worker(asyncio.Protocol):
             self._sent += 1
         else:
             self.streaming.discard(self)
-            self._transport.write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+            self.running.discard(self)
+            self._transport.write(STREAM_END)
 
 
 async def serve(settings: argparse.Namespace) -> None:
@@ -143,6 +224,7 @@ def main() -> None:
     parser.add_argument("--event-bytes", type=int, default=220)
     parser.add_argument("--reply-bytes", type=int, default=400)
     parser.add_argument("--silent", action="store_true")
+    parser.add_argument("--big-mib", type=int, default=0)
     uvloop.run(serve(parser.parse_args()))
 
 

@@ -18,6 +18,7 @@ from smgproxy.api.routing_inputs import (
     routing_rid,
     routing_text,
 )
+from smgproxy.api.strict import outline_of
 from smgproxy.core.errors import BadBody
 from smgproxy.core.message import RequestHead
 
@@ -83,20 +84,20 @@ class BodyReader:
         content_type = head.first.get(b"content-type")
         if content_type != b"application/json" and not is_json_type(content_type):
             raise BadBody("Expected request with `Content-Type: application/json`")
-        request, outline = endpoint.schema.read(body)
+        request = endpoint.schema.read(body)
         request.check()
         is_resliced = False
         edits: Edits = {}
         if type(request) is ChatRequest:
             profile = select(request.model)
             is_resliced = profile.reslices and request.stream is True
-            hold_to_profile(request, outline, profile, edits)
+            hold_to_profile(request, body, profile, edits)
         model = request.model
         if model in self._aliases:
             model = self.canonical(model)
             edits["model"] = msgspec.json.encode(model)
         if edits:
-            body = rebuilt(outline, edits)
+            body = rebuilt(outline_of(body), edits)
         return Call(model, request.stream is True, body, request, is_resliced)
 
 

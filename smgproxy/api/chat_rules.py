@@ -12,14 +12,14 @@ from smgproxy.api.conversation import Root
 from smgproxy.api.edits import Edits, rebuilt_messages
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.api.profiles.thinking import decimal_text
-from smgproxy.api.strict import Outline, raw_of
+from smgproxy.api.strict import outline_of, raw_of
 from smgproxy.core.errors import InvalidField
 
 _log = logging.getLogger("smgproxy.api")
 
 
 def hold_to_profile(
-    request: ChatRequest, outline: Outline, profile: Profile, edits: Edits
+    request: ChatRequest, body: bytes, profile: Profile, edits: Edits
 ) -> None:
     """Hold a chat to its profile, and note the edits that the profile orders.
 
@@ -43,11 +43,13 @@ def hold_to_profile(
     for name, default in profile.defaults.items():
         if getattr(request, name) is None:
             edits[name] = default
-    for rewrite in profile.rewrites:
-        rewrite(request, outline, edits)
+    if profile.rewrites:
+        outline = outline_of(body)
+        for rewrite in profile.rewrites:
+            rewrite(request, outline, edits)
     if has_root or has_foreign_tools:
         edits["messages"] = rebuilt_messages(
-            raw_of(outline, "messages"),
+            raw_of(outline_of(body), "messages"),
             profile.tool_roles,
             moves_root=profile.takes_root,
         )

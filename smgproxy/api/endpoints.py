@@ -23,6 +23,7 @@ from smgproxy.api.replies import Reply
 from smgproxy.api.schema import Schema
 from smgproxy.core.access import Access
 from smgproxy.core.errors import MethodNotAllowed, UnknownUrl
+from smgproxy.core.exchange import Exchange
 from smgproxy.core.message import RequestHead
 
 MAX_QUERY_FIELDS = 64
@@ -115,7 +116,21 @@ class ControlRequest:
 
 
 ControlHandler = Callable[[ControlRequest], Awaitable[Reply]]
-Action = AnyEndpoint | ControlHandler
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Carried:
+    """A serving route with a story of its own, told by ``carry``.
+
+    ``name`` is the metrics label.
+    """
+
+    path: str
+    name: str
+    carry: Callable[[Exchange], Awaitable[None]]
+
+
+Action = AnyEndpoint | Carried | ControlHandler
 _NO_PARAMS: dict[str, str] = {}
 
 
@@ -130,8 +145,11 @@ class Route:
         self.actions: dict[str, Action] = {}
 
     def allow(self) -> bytes:
-        """The Allow header's value; HEAD goes wherever GET does."""
-        methods = list(self.actions)
+        """The Allow header's value; HEAD goes wherever GET does.
+
+        CONNECT is left out: what RFC 8441 makes of it, HTTP/1.1 does with GET.
+        """
+        methods = [one for one in self.actions if one != "CONNECT"]
         if "GET" in methods:
             methods.append("HEAD")
         return ",".join(methods).encode()

@@ -18,8 +18,8 @@ from msgspec import Meta, Struct
 from smgproxy.api.fields import Body
 from smgproxy.api.strict import (
     PREFIX,
-    Outline,
     has_many_brackets,
+    is_plain,
     outline_of,
     outlines_of,
     raw_of,
@@ -42,7 +42,7 @@ class Schema:
     not be repeated in them; the body's own fields may not be either.
     """
 
-    __slots__ = ("kind", "_decode", "_names", "_lists", "_relaxed")
+    __slots__ = ("kind", "_decode", "_names", "_lists", "_coded", "_relaxed")
 
     def __init__(
         self, kind: type[Body], lists: Mapping[str, Iterable[str]] | None = None
@@ -51,30 +51,38 @@ class Schema:
         self._decode = msgspec.json.Decoder(kind).decode
         self._names = kind.__struct_fields__
         self._lists = lists or {}
+        self._coded = [
+            (name, [key.encode() for key in keys]) for name, keys in self._lists.items()
+        ]
         self._relaxed = msgspec.json.Decoder(relaxed(kind)).decode
 
-    def read(self, body: bytes) -> tuple[Body, Outline]:
-        """The body and its outline. Raises BadBody and InvalidField."""
+    def read(self, body: bytes) -> Body:
+        """The body, held to its types. Raises BadBody and InvalidField."""
         try:
             read = self._decode(body)
             refuse_bad_text(body)
-            outline = outline_of(body)
-            refuse_repeated(outline, self._names)
-            is_suspect = has_many_brackets(body)
-            if is_suspect:
-                refuse_deep(outline, 1, self._lists)
-            for name, keys in self._lists.items():
-                for place, inner in enumerate(outlines_of(raw_of(outline, name))):
-                    refuse_repeated(inner, keys, name, place)
-                    if is_suspect:
-                        refuse_deep(inner, 3)
+            lists = [(len(getattr(read, name)), keys) for name, keys in self._coded]
+            if not is_plain(body, lists):
+                self._look_closely(body)
         except msgspec.ValidationError as error:
             raise self._explain(error, body) from None
         except msgspec.DecodeError as error:
             raise BadBody(PREFIX + _short(str(error))) from None
         except RecursionError:
             raise BadBody(PREFIX + "nested too deeply") from None
-        return read, outline
+        return read
+
+    def _look_closely(self, body: bytes) -> None:
+        outline = outline_of(body)
+        is_suspect = has_many_brackets(body)
+        refuse_repeated(outline, self._names)
+        if is_suspect:
+            refuse_deep(outline, 1, self._lists)
+        for name, keys in self._lists.items():
+            for place, inner in enumerate(outlines_of(raw_of(outline, name))):
+                refuse_repeated(inner, keys, name, place)
+                if is_suspect:
+                    refuse_deep(inner, 3)
 
     def _explain(self, error: msgspec.ValidationError, body: bytes) -> GatewayError:
         """A range's failure as such, if there is no other fault in the whole body."""

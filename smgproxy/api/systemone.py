@@ -27,7 +27,7 @@ from smgproxy.api.decisions import (
 )
 from smgproxy.api.replies import reason_phrase
 from smgproxy.api.strict import outline_of, raw_of
-from smgproxy.core.errors import InvalidDecisionsResponse, UnsupportedDecisions
+from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.wire.json import dumps
 
 PATH = b"/v1/systemone"
@@ -38,6 +38,24 @@ TOLERANCE = 1e-6 + 1e-12
 
 _encode = msgspec.json.encode
 _ERROR_CODE = "upstream_decisions_error"
+
+
+class UnsupportedDecisions(GatewayError):
+    """A worker of SGLang was chosen, and its Decisions cannot do what is asked."""
+
+    status = 400
+    code = "unsupported_decisions_request"
+
+
+class InvalidDecisionsResponse(UpstreamError):
+    """SGLang reported success with what is no valid answer to the questions."""
+
+    status = 502
+    code = "invalid_decisions_response"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The worker's Decisions are not valid: {why[:300]}")
+
 
 # -- what is asked ------------------------------------------------------------------
 

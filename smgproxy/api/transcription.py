@@ -10,7 +10,7 @@ import re
 from decimal import Decimal
 from typing import Protocol
 
-from smgproxy.core.errors import BadForm
+from smgproxy.core.errors import GatewayError, Shape
 from smgproxy.wire.multipart import part_head
 
 GRANULARITIES = b"timestamp_granularities[]"
@@ -23,6 +23,17 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MOST_CHARACTERS_OF_A_NUMBER = 1000
 _MOST_SHOWN = 40
 _IS_STREAM = {"true": True, "1": True, "false": False, "0": False}
+
+
+class BadForm(GatewayError):
+    """A form that cannot be read, or a field of it that is missing or wrong.
+
+    Plain text, no code (seed: Audio Transcriptions).
+    """
+
+    status = 400
+    code = ""
+    shape = Shape.TEXT
 
 
 class File(Protocol):

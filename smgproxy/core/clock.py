@@ -36,7 +36,7 @@ class Sweeper:
         self,
         call_later: CallLater,
         period_secs: float,
-        sweep: Callable[[float], None],
+        sweep: Callable[[float], object],
     ) -> None:
         self._call_later = call_later
         self._period = period_secs

@@ -55,15 +55,33 @@ class InvalidField(GatewayError):
     shape = Shape.INVALID_REQUEST
 
 
-class BadForm(GatewayError):
-    """A form that cannot be read, or a field of it that is missing or wrong.
-
-    Plain text, no code (seed: Audio Transcriptions).
-    """
+class BadQuery(GatewayError):
+    """A query that lacks what the route needs, or says it twice."""
 
     status = 400
     code = ""
     shape = Shape.TEXT
+
+
+class BadUpgrade(GatewayError):
+    """A request for a WebSocket that is no opening handshake (RFC 6455 4.2.1)."""
+
+    status = 400
+    code = ""
+    shape = Shape.TEXT
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ((b"sec-websocket-version", b"13"),))
+
+
+class BadCall(GatewayError):
+    """What a realtime call was offered with is not complete (seed: Realtime API)."""
+
+    status = 400
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Unauthorized(GatewayError):
@@ -153,13 +171,6 @@ class TenantRateLimited(GatewayError):
     def __init__(self, retry_after: int | None) -> None:
         wait = () if retry_after is None else ((b"retry-after", b"%d" % retry_after),)
         super().__init__("Tenant rate limit exceeded for this request", wait)
-
-
-class UnsupportedDecisions(GatewayError):
-    """A worker of SGLang was chosen, and its Decisions cannot do what is asked."""
-
-    status = 400
-    code = "unsupported_decisions_request"
 
 
 # -- nobody to serve it -------------------------------------------------------------
@@ -369,15 +380,12 @@ class UpstreamTimeout(UpstreamError):
     code = "call_upstream_timeout"
 
 
+class FirstByteTimeout(UpstreamTimeout):
+    """No response head came within --first-byte-timeout-secs."""
+
+    def __init__(self, url: str, secs: float) -> None:
+        super().__init__(f"Worker {url} sent no response within {secs:g} seconds")
+
+
 class UploadTimeout(UpstreamTimeout):
     """It ran out while the worker waited for its client: not the worker's fault."""
-
-
-class InvalidDecisionsResponse(UpstreamError):
-    """SGLang reported success with what is no valid answer to the questions."""
-
-    status = 502
-    code = "invalid_decisions_response"
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"The worker's Decisions are not valid: {why[:300]}")

@@ -64,6 +64,7 @@ class RequestHead:
         "content_length",
         "keeps_alive",
         "expects_continue",
+        "upgrade",
     )
 
     def __init__(
@@ -90,6 +91,9 @@ class RequestHead:
         self.content_length = content_length
         self.keeps_alive = keeps_alive
         self.expects_continue = expects_continue
+        # The protocol that the connection, or an extended CONNECT, is to switch to;
+        # in lower case, nothing in most requests.
+        self.upgrade = b""
 
 
 class ResponseHead:

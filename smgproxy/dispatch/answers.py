@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from smgproxy.api.endpoints import AnyEndpoint
+from smgproxy.api.endpoints import AnyEndpoint, Carried
 from smgproxy.api.replies import JSON
-from smgproxy.api.systemone import SystemOne
+from smgproxy.api.systemone import InvalidDecisionsResponse, SystemOne
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import (
     GatewayError,
-    InvalidDecisionsResponse,
     ModelNotFound,
     NoAvailableWorkers,
     ReplyBroken,
@@ -75,7 +74,7 @@ class Answers:
             worker.breaker.note_failure(monotonic())
 
     def note_end(
-        self, status: int, model: str, endpoint: AnyEndpoint, secs: float
+        self, status: int, model: str, endpoint: AnyEndpoint | Carried, secs: float
     ) -> None:
         """A worker's answer was relayed to its end."""
         if status < 400:
@@ -84,7 +83,7 @@ class Answers:
             self._stats.count_error(model, endpoint.name, _answer_type(status))
 
     def note_error(
-        self, error: GatewayError, model: str, endpoint: AnyEndpoint
+        self, error: GatewayError, model: str, endpoint: AnyEndpoint | Carried
     ) -> None:
         """The request failed."""
         self._stats.count_error(model, endpoint.name, _error_type(error))

@@ -17,6 +17,7 @@ from smgproxy.core.message import WorkerRequest
 from smgproxy.dispatch.answers import Answers
 from smgproxy.dispatch.bodymode import STREAMABLE, BodyRules
 from smgproxy.dispatch.charge import reserve
+from smgproxy.dispatch.first_byte import FirstByteLimit
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.dispatch.retry import Attempts, RetryOptions
@@ -39,7 +40,7 @@ class Forwarder:
     """Carries inference requests to HTTP workers."""
 
     __slots__ = (
-        *("_reader", "_router", "_upstream", "_options", "_retries", "_stats"),
+        *("_reader", "_router", "_caller", "_options", "_retries", "_stats"),
         *("_budgets", "_uploads", "_transcriptions", "answers"),
     )
 
@@ -59,7 +60,10 @@ class Forwarder:
         self._budgets = budgets
         self._reader = reader
         self._router = router
-        self._upstream = upstream
+        first_byte_secs = options.first_byte_timeout_secs
+        self._caller = (
+            FirstByteLimit(upstream, first_byte_secs) if first_byte_secs else upstream
+        )
         self._options = options
         self._retries = retries
         self._stats = stats
@@ -113,7 +117,7 @@ class Forwarder:
                 worker = exchange.worker = router.pick(routed)
                 told = _translated(endpoint, call, worker)
                 attempts.begin()
-                leg, reply = await self._upstream.call(
+                leg, reply = await self._caller.call(
                     worker,
                     self._request(exchange, endpoint, call, worker, told),
                     worker.http_pool.timeout_secs,
@@ -142,7 +146,7 @@ class Forwarder:
                 if worker is not None:
                     answers.note_failure(worker, error, attempts)
                 if exchange.phase >= Phase.COMMITTED or not attempts.retries_error(
-                    error
+                    error, worker, self._has_other, routed
                 ):
                     answers.note_error(error, model, endpoint)
                     self._note_exhausted(attempts, endpoint)

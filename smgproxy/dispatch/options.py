@@ -49,6 +49,14 @@ class DispatchOptions:
         "comment; 0 = off",
         minimum=0,
     )
+    first_byte_timeout_secs: int = flag(
+        0,
+        "--first-byte-timeout-secs",
+        "Request Handling",
+        "longest wait for the beginning of a worker's answer; then the request goes to "
+        "another worker, unless its body was streamed; 0 = off",
+        minimum=0,
+    )
     request_id_headers: tuple[str, ...] = flag(
         (),
         "--request-id-headers",

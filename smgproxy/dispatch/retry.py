@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypeVar
 
-from smgproxy.core.errors import GatewayError, UpstreamError
+from smgproxy.core.errors import FirstByteTimeout, GatewayError, UpstreamError
 from smgproxy.core.options import flag
 from smgproxy.fleet.worker import Worker
 
@@ -104,9 +104,9 @@ class RetryOptions:
 class Attempts:
     """One request's attempts.
 
-    ``excluded`` are the workers that answered 500: this request goes to none of them
-    again. ``is_exhausted`` tells, at the end, whether the last attempt would have
-    been made again had there been one left.
+    ``excluded`` are the workers that answered 500, or nothing for too long: this
+    request goes to none of them again. ``is_exhausted`` tells, at the end, whether the
+    last attempt would have been made again had there been one left.
     """
 
     __slots__ = ("_options", "_most", "_charged", "made", "excluded", "is_exhausted")
@@ -140,12 +140,22 @@ class Attempts:
             return self._again(has_other(routed, self))
         return self._again(status in RETRIED_STATUS_CODES)
 
-    def retries_error(self, error: GatewayError) -> bool:
+    def retries_error(
+        self,
+        error: GatewayError,
+        worker: Worker | None,
+        has_other: Callable[[_T, Attempts], bool],
+        routed: _T,
+    ) -> bool:
         """Whether another attempt is made after one that got no whole answer.
 
         Errors that the gateway met at a worker are retried, whatever their status;
-        its own refusals are not: nobody to pick, shed.
+        its own refusals are not: nobody to pick, shed. ``worker``: None when nobody
+        was picked.
         """
+        if isinstance(error, FirstByteTimeout) and worker is not None:
+            self.excluded |= {worker}
+            return self._again(has_other(routed, self))
         return self._again(isinstance(error, UpstreamError))
 
     def charges(self, worker: Worker) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from smgproxy.admission.tenants import Callers
 from smgproxy.api.cors import Cors
 from smgproxy.api.endpoints import (
+    Carried,
     ControlRequest,
     Endpoint,
     FormEndpoint,
@@ -20,6 +21,8 @@ from smgproxy.api.endpoints import (
     Routes,
     action_of,
 )
+from smgproxy.api.realtime import PATH as REALTIME
+from smgproxy.api.realtime import adopt_browser_key
 from smgproxy.api.replies import Reply, error_reply
 from smgproxy.core.errors import (
     BodyTooLarge,
@@ -107,11 +110,14 @@ class Dispatcher:
             action = action_of(route, head)
             if self._callers is not None:
                 self._identify(self._callers, exchange, route)
-            if isinstance(action, (Endpoint, FormEndpoint)):
+            if isinstance(action, (Endpoint, FormEndpoint, Carried)):
                 gate = self.gate
                 if gate is not None and (turn := gate.enter(exchange)) is not None:
                     gate.take_turn(exchange, await turn)
-                await self._forwarder.forward(exchange, action)
+                if isinstance(action, (Endpoint, FormEndpoint)):
+                    await self._forwarder.forward(exchange, action)
+                else:
+                    await action.carry(exchange)
             else:
                 body = await collect(exchange.request, self._limit, BodyTooLarge)
                 request = ControlRequest(head, params, body, exchange.id)
@@ -148,6 +154,8 @@ class Dispatcher:
     ) -> None:
         """Note who calls, or refuse; before a byte of the body is asked for."""
         assert route is not None  # else action_of has raised
+        if route.template == REALTIME:
+            adopt_browser_key(exchange.head)
         caller = callers.identify(route.access, exchange.head, exchange.peer)
         exchange.tenant = caller.tenant
         exchange.has_gateway_key = caller.has_gateway_key
@@ -211,7 +219,7 @@ class SideDispatcher:
         try:
             route, params = self._routes.match(exchange.head.path)
             action = action_of(route, exchange.head)
-            assert not isinstance(action, (Endpoint, FormEndpoint))
+            assert not isinstance(action, (Endpoint, FormEndpoint, Carried))
             reply = await action(ControlRequest(exchange.head, params, b"", b""))
         except GatewayError as error:
             reply = Reply(error.status, b"")

@@ -12,9 +12,9 @@ import secrets
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.bodies import BodyReader
 from smgproxy.api.endpoints import AnyEndpoint
-from smgproxy.api.transcription import TranscriptionForm
+from smgproxy.api.transcription import BadForm, TranscriptionForm
 from smgproxy.core.clock import monotonic
-from smgproxy.core.errors import BadForm, BodyTooLarge, GatewayError, UpstreamError
+from smgproxy.core.errors import BodyTooLarge, GatewayError, UpstreamError
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import Sink
 from smgproxy.core.message import ResponseHead, WorkerRequest

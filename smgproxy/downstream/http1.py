@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, cast
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import BodyAborted, BodyStalled
 from smgproxy.core.exchange import Exchange, Verdict
-from smgproxy.core.flow import BACKLOG_BYTES, Hold, Source
+from smgproxy.core.flow import BACKLOG_BYTES, Hold
 from smgproxy.core.message import RequestHead
+from smgproxy.core.turns import FULL_READ_BYTES
+from smgproxy.downstream.http1_request import BY_SOURCE, Http1Request
 from smgproxy.downstream.http1_response import Http1Response
 from smgproxy.downstream.peer import address_of, has_hung_up
 from smgproxy.wire.http1 import BadMessage
@@ -19,7 +21,6 @@ from smgproxy.wire.http2 import PREFACE_HEAD
 if TYPE_CHECKING:
     from smgproxy.downstream.listener import Listener
 
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _REFUSALS = {
     400: b"HTTP/1.1 400 Bad Request",
     414: b"HTTP/1.1 414 URI Too Long",
@@ -32,47 +33,8 @@ _REFUSAL_FIELDS = b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 # response on its way (RFC 9112 section 9.6).
 LINGER_SECS = 2.0
 LINGER_BYTES = 4 * 1024 * 1024
-
-# Why reading from the client is paused.
-_BY_SOURCE, _BY_PIPELINE = 1, 2
-
-
-class Http1Request(Source):
-    """A request body: its holds become pauses of the client's connection."""
-
-    __slots__ = ("_connection", "_expects_continue")
-
-    def __init__(self, connection: Http1Connection, expects_continue: bool) -> None:
-        super().__init__()
-        self._connection: Http1Connection | None = connection
-        self._expects_continue = expects_continue
-
-    def on_pause(self) -> None:
-        """Stop reading from the client."""
-        if self._connection is not None:
-            self._connection.pause(_BY_SOURCE)
-
-    def on_resume(self) -> None:
-        """Read from the client again."""
-        if self._connection is not None:
-            self._connection.resume(_BY_SOURCE)
-
-    def on_wanted(self) -> None:
-        """Tell a client that waits for it to send its body (RFC 9110 10.1.1)."""
-        if self._connection is None:
-            return
-        self._connection.restart_stall_clock()
-        if self._expects_continue and not self.is_ended and not self.delivered:
-            self._expects_continue = False
-            self._connection.send(_CONTINUE)
-
-    def on_abort(self, error: Exception) -> None:
-        """Read on, so that the rest can be thrown away behind the response."""
-        self.on_resume()
-
-    def detach(self) -> None:
-        """Let go of the connection."""
-        self._connection = None
+# Other reasons why reading is paused: a request that waits, others' turn.
+_BY_PIPELINE, _BY_TURN = BY_SOURCE << 1, BY_SOURCE << 2
 
 
 class Http1Connection(asyncio.Protocol):
@@ -142,6 +104,9 @@ class Http1Connection(asyncio.Protocol):
                 self.pause(_BY_PIPELINE)
         else:
             self._feed(data)
+        if len(data) >= FULL_READ_BYTES and self._listener.turns is not None:
+            self.pause(_BY_TURN)
+            self._listener.turns.wait(lambda: self.resume(_BY_TURN))
 
     def eof_received(self) -> bool:
         """The end of the client's byte stream: it is gone (ruling 15)."""
@@ -207,6 +172,16 @@ class Http1Connection(asyncio.Protocol):
         if transport is not None and not transport.is_closing():
             transport.write(data)
 
+    def upgrade(self, exchange: Exchange, head: bytes) -> None:
+        """Answer with ``head``; what came behind the request is no HTTP any more."""
+        self._let_go()
+        self.resume(_BY_PIPELINE)
+        transport, self.transport = self.transport, None
+        early, self._pipelined = self._pipelined, b""
+        self._reader.close()
+        if transport is not None:
+            self._listener.upgrade(self, transport, exchange, head, early)
+
     def on_response_end(self, keeps_alive: bool) -> None:
         """The response's last byte is out: go on, or close in good order."""
         self._let_go()
@@ -220,8 +195,9 @@ class Http1Connection(asyncio.Protocol):
 
     def pause(self, why: int) -> None:
         """Stop reading for one more reason."""
-        if not self._pauses and self.transport is not None:
-            self.transport.pause_reading()
+        transport = self.transport
+        if not self._pauses and transport is not None and not transport.is_closing():
+            transport.pause_reading()
         self._pauses |= why
 
     def resume(self, why: int) -> None:
@@ -326,7 +302,7 @@ class Http1Connection(asyncio.Protocol):
         self._since = monotonic()
         transport = self.transport
         if transport is not None and not transport.is_closing():
-            self.resume(_BY_SOURCE | _BY_PIPELINE)
+            self.resume(BY_SOURCE | _BY_PIPELINE)
             if transport.can_write_eof():
                 transport.write_eof()
             else:
@@ -341,7 +317,7 @@ class Http1Connection(asyncio.Protocol):
         """Cut the pointers between this connection and its exchange."""
         if self._source is not None:
             self._source.detach()
-            self.resume(_BY_SOURCE)
+            self.resume(BY_SOURCE)
         self._exchange = self._source = self._response = None
 
     def _client_gone(self) -> None:

@@ -75,6 +75,9 @@ class Http1Response(Sink):
         lines.append(b"")
         fields = b"\r\n".join(lines)
         length = head.length
+        if status == 101:
+            self._switch(connection, exchange, fields)
+            return
         if status == 204 or status == 304:
             framing = b""
             self._is_bodiless = True
@@ -161,6 +164,17 @@ class Http1Response(Sink):
         """The client is gone: drop every pointer towards it."""
         self._connection = None
         self._exchange = None
+
+    def _switch(
+        self, connection: Http1Connection, exchange: Exchange, fields: bytes
+    ) -> None:
+        """Send a 101; the exchange's body and response are the connection's now."""
+        self.detach()
+        connection.upgrade(
+            exchange,
+            b"%bconnection: upgrade\r\nupgrade: websocket\r\n%b%b\r\n"
+            % (_STATUS_11[101], date.line(), fields),
+        )
 
     def _within_length(self, data: bytes, end: bool) -> bytes:
         """Never send more than was announced; announce a close when it was less."""

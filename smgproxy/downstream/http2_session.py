@@ -97,6 +97,7 @@ def server_side(max_streams: int, max_header_bytes: int) -> H2Connection:
     settings[SettingCodes.MAX_CONCURRENT_STREAMS] = max_streams
     settings[SettingCodes.MAX_HEADER_LIST_SIZE] = max_header_bytes
     settings[SettingCodes.INITIAL_WINDOW_SIZE] = STREAM_WINDOW_BYTES
+    settings[SettingCodes.ENABLE_CONNECT_PROTOCOL] = 1  # WebSockets: RFC 8441
     while settings.acknowledge():
         pass
     h2.initiate_connection()  # the frame says what counts already

@@ -12,10 +12,12 @@ from typing import Protocol
 from smgproxy.core.clock import Sweeper
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.options import flag
+from smgproxy.core.turns import ReadTurns
 from smgproxy.downstream.handshakes import HANDSHAKE_SECS, Handshakes
 from smgproxy.downstream.http1 import Http1Connection
 from smgproxy.downstream.http2 import Http2Connection
 from smgproxy.downstream.http2_session import Http2Stats
+from smgproxy.downstream.websocket import ClientSocket
 from smgproxy.wire.http1_request import HeadLimits
 
 _GROUP = "Request Handling"
@@ -103,6 +105,7 @@ class Listener:
         "malformed",
         "http2",
         "handshakes",
+        "turns",
         "_connections",
         "_servers",
         "_sweeper",
@@ -126,6 +129,7 @@ class Listener:
         self.http2 = Http2Stats()
         self._connections: set[ClientConnection] = set()
         self.handshakes: Handshakes | None = None  # when clients speak TLS
+        self.turns: ReadTurns | None = None  # once it has started
         self._servers: list[asyncio.Server] = []
         self._sweeper: Sweeper | None = None
 
@@ -153,6 +157,7 @@ class Listener:
         """Accept on ``sockets``, which are bound; with ``tls``, HTTPS alone."""
         loop = asyncio.get_running_loop()
         self._sweeper = Sweeper(loop.call_later, SWEEP_SECS, self._sweep)
+        self.turns = ReadTurns(loop.call_soon)
         accept: Callable[[], asyncio.Protocol] = self._speaker
         if tls is not None:
             self.handshakes = Handshakes(
@@ -223,6 +228,21 @@ class Listener:
         transport.set_protocol(successor)
         successor.connection_made(transport)
         return successor
+
+    def upgrade(
+        self,
+        connection: ClientConnection,
+        transport: asyncio.Transport,
+        exchange: Exchange,
+        head: bytes,
+        early: bytes,
+    ) -> None:
+        """A client speaks WebSocket from now on, and has from ``early`` on."""
+        self._connections.discard(connection)
+        successor = ClientSocket(self, transport, exchange)
+        self._connections.add(successor)
+        transport.set_protocol(successor)
+        successor.begin(head, early)
 
     def refused(self, status: int) -> None:
         """A connection sent bytes that are no request."""

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from smgproxy.fleet.background import Background, Errand
@@ -117,15 +117,24 @@ class Fleet:
         self._watches: dict[Worker, list[Errand]] = {}
         self._order = itertools.count(1)
 
-    def start(self, urls: Sequence[str], api_key: str | None) -> None:
+    def start(
+        self,
+        urls: Sequence[str],
+        api_key: str | None,
+        labels: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
         """Register the workers to start with; a URL listed twice is one worker.
 
+        ``labels``: those of some of them, by URL.
         Raises InvalidSpec for a URL that no worker can have. An unreachable worker is
         no error: it is asked again until it answers.
         """
         check_api_key(api_key)
         specs = [
-            WorkerSpec(check_url(url), api_key=api_key) for url in dict.fromkeys(urls)
+            WorkerSpec(
+                check_url(url), api_key=api_key, labels=(labels or {}).get(url, {})
+            )
+            for url in dict.fromkeys(urls)
         ]
         for spec in specs:
             self.add(spec)

@@ -165,7 +165,7 @@ def parse_spec(given: Any) -> WorkerSpec:
         models=tuple(
             spec_blocks.card(each, place) for place, each in enumerate(models)
         ),
-        labels=fields.text_map("labels") or {},
+        labels=_labels(fields) or {},
         priority=_or(fields.integer("priority", bits=32), 50),
         cost=_or(fields.number("cost"), 1.0),
         health=spec_blocks.health(fields.block("health")),
@@ -190,7 +190,7 @@ def parse_patch(given: Any) -> WorkerPatch:
     return WorkerPatch(
         priority=fields.integer("priority", bits=32),
         cost=fields.number("cost"),
-        labels=fields.text_map("labels"),
+        labels=_labels(fields),
         api_key=_api_key(fields),
         health=spec_blocks.health(fields.block("health")),
     )
@@ -200,6 +200,15 @@ def _api_key(fields: Fields) -> str | None:
     key = fields.text("api_key")
     check_api_key(key)
     return key or None
+
+
+def _labels(fields: Fields) -> dict[str, str] | None:
+    labels = fields.text_map("labels")
+    if labels and labels.get("realtime", "true") not in ("true", "false"):
+        raise InvalidSpec(
+            'Invalid value for field \'labels.realtime\': Must be "true" or "false"'
+        )
+    return labels
 
 
 def check_api_key(key: str | None) -> None:

@@ -95,6 +95,11 @@ class Router:
         self._refresh()
         registry.watch(self._refresh)
 
+    @property
+    def overload_counts(self) -> tuple[int, int]:
+        """Requests that were shed, and those that the least loaded got all the same."""
+        return self.overload_sheds, self.overload_fallbacks
+
     def policies(self) -> list[Policy]:
         """Every policy in use, the gateway's own first."""
         own = [one for one in self._labelled.values() if one is not None]

@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 import httptools
 
+from smgproxy.simulated import realtime
 from smgproxy.simulated.batch import Run
 from smgproxy.simulated.bodies import BadAsk
 from smgproxy.simulated.routes import (
@@ -65,6 +66,7 @@ class Connection(asyncio.Protocol):
         "_transport",
         "_parser",
         "_url",
+        "_headers",
         "_head_bytes",
         "_expects_continue",
         "_body",
@@ -86,6 +88,7 @@ class Connection(asyncio.Protocol):
         self.moved_at = worker.clock.time()
         self._worker = worker
         self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []  # of a realtime session
         self._head_bytes = 0
         self._expects_continue = False
         self._body: bytearray | None = None
@@ -122,9 +125,12 @@ class Connection(asyncio.Protocol):
         self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade as upgrade:
             # The offer is declined by answering; what follows is not HTTP.
             self._is_deaf = True
+            if self._begins_session():
+                self._switch(data[upgrade.args[0] :])
+                return
         except httptools.HttpParserError:
             self._refuse(400)
         if self._head_bytes > MAX_HEAD_BYTES and not self._is_deaf:
@@ -148,6 +154,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._url = b""
+        self._headers.clear()
         self._body = None
         self._is_too_large = False
         self._expects_continue = False
@@ -157,6 +164,8 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._path() == realtime.PATH:
+            self._headers.append((name, value))
         if name.lower() == b"expect" and value.lower() == b"100-continue":
             self._expects_continue = True
 
@@ -237,6 +246,19 @@ class Connection(asyncio.Protocol):
     def cut(self) -> None:
         """Close at once, whatever is under way."""
         self._transport.abort()
+
+    def _begins_session(self) -> bool:
+        """Whether the upgrade is a realtime session's, and nothing comes before it."""
+        is_next = self._request is None and len(self._waiting) == 1
+        return is_next and self._path() == realtime.PATH
+
+    def _switch(self, early: bytes) -> None:
+        """Give the connection away."""
+        self._waiting.clear()
+        self._worker.connections.discard(self)
+        session = realtime.EchoSession(self._worker, self._transport)
+        self._transport.set_protocol(session)
+        session.begin(self._headers, self._url, early)
 
     def _path(self) -> bytes:
         return self._url.partition(b"?")[0]

@@ -22,14 +22,14 @@ class Client(Protocol):
 class Worker:
     """One engine's worth of state: its batch, what it tells, who is connected."""
 
-    __slots__ = ("clock", "batch", "status", "connections", "_model")
+    __slots__ = ("clock", "batch", "status", "connections", "model")
 
     def __init__(self, options: SimulatedOptions, clock: Clock) -> None:
         self.clock = clock
         self.batch = Batch(clock, options.ttft_ms, options.tokens_per_second)
         self.status = Status(options.model, self.batch, int(time.time()))
         self.connections: set[Client] = set()
-        self._model = options.model
+        self.model = options.model
 
     def begin(
         self, route: Generating | Scoring, body: bytes | bytearray, outlet: Outlet
@@ -40,9 +40,9 @@ class Worker:
         """
         ident = uuid4().hex[:24]
         if isinstance(route, Scoring):
-            scored = route.answer(body, self._model, ident)
+            scored = route.answer(body, self.model, ident)
             return Run(outlet, scored.body, 0, scored.prompt_tokens)
-        ask = route.read(body, self._model)
+        ask = route.read(body, self.model)
         answer = engine.answer(ask.prompts, ask.choices, ask.limits)
         reply = route.reply(ask, answer, ident, int(time.time()))
         pieces = reply if ask.is_stream else reply.whole()

@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 from prometheus_client.process_collector import ProcessCollector
 
 from smgproxy.telemetry.families import Family, counter, gauge, histogram
+from smgproxy.telemetry.routing_metrics import retry_families
 from smgproxy.telemetry.stats import HttpStats, LoopStats, RouterStats
 from smgproxy.telemetry.worker_metrics import WorkerFamilies, WorkerLike
 
@@ -141,6 +142,7 @@ class Exposition:
         yield from self._clients()
         yield from self._http2()
         yield from self._router()
+        yield from retry_families(self._sources.router)
         yield from self._families.collect(list(self._sources.workers()))
         yield counter(
             "smg_tenant_rate_limit",

@@ -32,6 +32,7 @@ class WorkerLike(GuardedLike, Protocol):
     load: int
     engine_load: dict[str, Any] | None
     is_overloaded: bool
+    active_keys: int
     requests: dict[str, int]
     selections: dict[tuple[str, str], int]
     backend_errors: int
@@ -160,6 +161,12 @@ def _gauges(workers: Sequence[WorkerLike]) -> Iterator[Family]:
         "1 ready, 0 otherwise",
         ["worker"],
         [((worker.url,), int(worker.is_ready)) for worker in workers],
+    )
+    yield gauge(
+        "smg_worker_routing_keys_active",
+        "Routing keys with requests in flight",
+        ["worker"],
+        [((worker.url,), worker.active_keys) for worker in workers],
     )
     yield gauge(
         "smg_worker_http2",

@@ -17,6 +17,7 @@ from smgproxy.core.errors import (
 )
 from smgproxy.core.flow import Hold
 from smgproxy.core.message import ResponseHead, WorkerRequest
+from smgproxy.core.turns import FULL_READ_BYTES
 from smgproxy.upstream.http1_upload import Http1Upload
 from smgproxy.upstream.leg import Leg
 from smgproxy.wire.http1 import BadMessage
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 # Bytes a worker may leave unread before its client is held, and where it goes on.
 HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
+# Why reading from the worker is paused.
+_BY_LEG, _BY_TURN = 1, 2
 # How an answer is fetched that still lies in the kernel when a write has failed.
 _REST_READ_BYTES = 64 * 1024
 _REST_READS = 64
@@ -75,7 +78,7 @@ class WorkerConnection(asyncio.Protocol):
         "_leg",
         "_upload",
         "_got_bytes",
-        "_is_paused",
+        "_pauses",
         "idle_since",
     )
 
@@ -86,7 +89,7 @@ class WorkerConnection(asyncio.Protocol):
         self._leg: Http1Leg | None = None
         self._upload: Http1Upload | None = None  # the leg's body, until it is sent
         self._got_bytes = False
-        self._is_paused = False
+        self._pauses = 0
         self.idle_since = 0.0
 
     @property
@@ -129,19 +132,20 @@ class WorkerConnection(asyncio.Protocol):
         leg.request = self._upload = Http1Upload(self, head, not is_sized)
         return leg
 
-    def pause(self) -> None:
-        """Stop reading from the worker."""
-        if self._transport is not None and not self._is_paused:
-            self._is_paused = True
+    def pause(self, why: int = _BY_LEG) -> None:
+        """Stop reading from the worker for one more reason."""
+        if not self._pauses and self._transport is not None:
             self._transport.pause_reading()
+        self._pauses |= why
 
-    def resume(self) -> None:
-        """Read from the worker again."""
-        if self._is_paused:
-            self._is_paused = False
+    def resume(self, why: int = _BY_LEG) -> None:
+        """Drop one reason; read on when none is left."""
+        if self._pauses & why:
+            self._pauses &= ~why
             transport = self._transport
-            if transport is not None and not transport.is_closing():
-                transport.resume_reading()
+            if not self._pauses and transport is not None:
+                if not transport.is_closing():
+                    transport.resume_reading()
 
     def cut(self) -> None:
         """Drop the connection at once."""
@@ -170,6 +174,9 @@ class WorkerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Response bytes; one delivery to the leg for one read."""
+        if len(data) >= FULL_READ_BYTES and self._pool is not None:
+            self.pause(_BY_TURN)
+            self._pool.turns.wait(lambda: self.resume(_BY_TURN))
         if self._reader.is_between_chunks:
             piece = sole_chunk(data)
             if piece:

@@ -272,6 +272,8 @@ def _take_connection(head: RequestHead, options: list[bytes]) -> None:
         head.keeps_alive = False
     elif head.is_http10:
         head.keeps_alive = b"keep-alive" in options
+    if b"upgrade" in options and not head.is_http10:
+        head.upgrade = joined(head.headers, b"upgrade").lower()
     if not head.first.keys().isdisjoint(options):
         head.headers = without_nominated(head.headers, options)
         head.first = dict(head.headers[::-1])

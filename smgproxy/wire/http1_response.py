@@ -146,6 +146,7 @@ class ResponseReader:
         "_partial",
         "_is_expected",
         "_interims",
+        "_may_switch",
         "_is_in_body",
         "_left",
         "_chunks",
@@ -162,6 +163,7 @@ class ResponseReader:
         self._partial = PartialHead(_MAX_HEAD_BYTES)
         self._is_expected = False  # a head is still to come
         self._interims = 0
+        self._may_switch = False
         self._is_in_body = False
         self._left = 0  # body bytes to come, or one of the two kinds above
         self._chunks: _Chunks | None = None
@@ -170,9 +172,13 @@ class ResponseReader:
         self.is_between_chunks = False
         self.is_reusable = True
 
-    def expect(self) -> None:
-        """A request was sent: a response to it may come."""
+    def expect(self, may_switch: bool = False) -> None:
+        """A request was sent: a response to it may come.
+
+        ``may_switch``: it may be a 101 to WebSocket, whose body is what follows.
+        """
         self._is_expected = True
+        self._may_switch = may_switch
         self._interims = 0
 
     def feed(self, data: bytes) -> None:
@@ -271,6 +277,9 @@ class ResponseReader:
         status = int(line[2])
         if status < 200:
             self._interims += 1
+            if status == 101 and self._may_switch:
+                self._begin_switched(headers)
+                return True
             if status == 101 or self._interims > _MAX_INTERIM:
                 raise BadMessage("interim response nobody asked for")
             return False
@@ -313,6 +322,18 @@ class ResponseReader:
             if has_rest:
                 self.is_reusable = False
             self._on.on_body(b"", True)
+
+    def _begin_switched(self, headers: Headers) -> None:
+        """A 101: what lies behind it is no HTTP (RFC 9110 section 7.8)."""
+        options = tokens_of(joined(headers, b"connection"))
+        if b"upgrade" not in options or (
+            tokens_of(joined(headers, b"upgrade")) != [b"websocket"]
+        ):
+            raise BadMessage("switched to another protocol")
+        self._is_expected = False
+        self.is_reusable = False
+        self._begin_body(None, False)
+        self._on.on_head(ResponseHead(101, headers, None))
 
     def _begin_body(self, size: int | None, is_chunked: bool) -> None:
         self._is_in_body = size != 0

@@ -33,7 +33,7 @@ _FORBIDDEN = frozenset(
 # Workers are ours and few; this only stops a broken one from eating memory.
 _MAX_RESPONSE_FIELDS = 256
 _STATUS = re.compile(rb"[1-9][0-9][0-9]")
-_PSEUDO = frozenset((b":method", b":scheme", b":authority", b":path"))
+_PSEUDO = frozenset((b":method", b":scheme", b":authority", b":path", b":protocol"))
 HeaderList = Iterable[tuple[bytes, bytes]]
 
 
@@ -73,6 +73,7 @@ def _head(
         raise BadMessage("malformed method")
     target, query = _target(pseudo, method, limits)
     head = RequestHead(method.decode("ascii"), target, query, headers, is_http2=True)
+    head.upgrade = pseudo.get(b":protocol", b"").lower()
     first = head.first
     if len(first) != len(headers):
         check_single(headers, b"content-length", b"host")
@@ -93,9 +94,15 @@ def _head(
 def _target(
     pseudo: dict[bytes, bytes], method: bytes, limits: HeadLimits
 ) -> tuple[str, str]:
-    """Path and query; a CONNECT has neither, and is known by its authority."""
+    """Path and query; a CONNECT has neither, and is known by its authority.
+
+    Unless it names the protocol it is for (RFC 8441 section 4).
+    """
     path, scheme = pseudo.get(b":path"), pseudo.get(b":scheme")
-    if method == b"CONNECT":
+    is_extended = b":protocol" in pseudo
+    if is_extended and method != b"CONNECT":
+        raise BadMessage("a protocol without CONNECT")
+    if method == b"CONNECT" and not is_extended:
         authority = pseudo.get(b":authority")
         if path is not None or scheme is not None or not authority:
             raise BadMessage("malformed CONNECT")

@@ -9,8 +9,12 @@ import pytest
 import ujson
 
 from smgproxy.api.decisions import DecisionsRequest
-from smgproxy.api.systemone import SystemOne, translate
-from smgproxy.core.errors import InvalidDecisionsResponse, UnsupportedDecisions
+from smgproxy.api.systemone import (
+    InvalidDecisionsResponse,
+    SystemOne,
+    UnsupportedDecisions,
+    translate,
+)
 from tests.api.deciding import CHOICE, PNG, PREDICATE, SCORE, body_of, with_part
 from tests.api.reading import read
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smgproxy.api.transcription import TranscriptionForm
-from smgproxy.core.errors import BadForm
+from smgproxy.api.transcription import BadForm, TranscriptionForm
 
 
 class File:

@@ -8,6 +8,7 @@ from typing import Any
 import ujson
 
 from smgproxy.api.endpoints import (
+    Carried,
     ControlRequest,
     Endpoint,
     FormEndpoint,
@@ -49,7 +50,7 @@ def ask(
     head = RequestHead(method, path, query, headers, content_length=len(body))
     route, params = routes.match(path)
     action = action_of(route, head)
-    assert not isinstance(action, (Endpoint, FormEndpoint))
+    assert not isinstance(action, (Endpoint, FormEndpoint, Carried))
     answer = action(ControlRequest(head, params, body, b"req-1"))
     assert isinstance(answer, Coroutine)
     return answer

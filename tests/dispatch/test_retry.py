@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from smgproxy.core.errors import (
     ConnectFailed,
+    FirstByteTimeout,
     GatewayError,
     ModelNotFound,
     NoAvailableWorkers,
@@ -33,6 +34,12 @@ def _attempts(options: RetryOptions = RetryOptions()) -> Attempts:
 def _answered(attempts: Attempts, worker: Worker, status: int) -> bool:
     return attempts.retries_answer(
         worker, status, lambda fleet, now: bool(fleet - now.excluded), FLEET
+    )
+
+
+def _failed(attempts: Attempts, worker: Worker | None, error: GatewayError) -> bool:
+    return attempts.retries_error(
+        error, worker, lambda fleet, now: bool(fleet - now.excluded), FLEET
     )
 
 
@@ -94,7 +101,7 @@ def test_errors_met_at_a_worker_are_retried_whatever_their_status(
     error: GatewayError,
 ) -> None:
     attempts = _attempts()
-    while attempts.retries_error(error):
+    while _failed(attempts, A, error):
         attempts.begin()
     assert (attempts.made, attempts.is_exhausted) == (5, True)
 
@@ -102,7 +109,7 @@ def test_errors_met_at_a_worker_are_retried_whatever_their_status(
 @pytest.mark.parametrize("error", [NoAvailableWorkers(), ModelNotFound("m")])
 def test_refusals_of_the_gateway_are_answered_at_once(error: GatewayError) -> None:
     attempts = _attempts()
-    assert not attempts.retries_error(error)
+    assert not _failed(attempts, None, error)
     assert not attempts.is_exhausted
 
 
@@ -155,3 +162,12 @@ def test_a_pause_follows_the_attempts_made() -> None:
 def test_the_longest_pause_is_not_below_the_first() -> None:
     with pytest.raises(ValueError, match="--retry-max-backoff-ms: must be at least"):
         RetryOptions(retry_initial_backoff_ms=10, retry_max_backoff_ms=9)
+
+
+def test_who_sent_nothing_in_time_is_not_asked_again() -> None:
+    attempts = _attempts()
+    for left, worker in ((True, A), (True, B), (False, C)):
+        assert _failed(attempts, worker, FirstByteTimeout(worker.url, 1)) is left
+        attempts.begin()
+    assert attempts.excluded == FLEET
+    assert not attempts.is_exhausted

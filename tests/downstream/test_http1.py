@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from smgproxy.core.errors import BodyAborted, UpstreamError
 from smgproxy.core.flow import BACKLOG_BYTES, Hold, Source
 from smgproxy.core.message import ResponseHead
+from smgproxy.core.turns import FULL_READ_BYTES, ReadTurns
 from smgproxy.downstream.http1 import LINGER_BYTES
 from tests.downstream.stage import DATE, GET, UPLOAD, Kept, Room, answer, begin
 from tests.fakes.client import post
@@ -201,6 +204,31 @@ def test_a_framing_that_breaks_in_the_body_fails_it() -> None:
     room.transport.peer_sends(b"1\r\na\r\n", b"zz\r\n")
     assert sink.body == b"a"
     assert isinstance(sink.error, BodyAborted)
+
+
+def test_a_full_read_of_an_upload_lets_others_read_before_the_next() -> None:
+    room = Room()
+    due: list[Callable[[], None]] = []
+    room.listener.turns = ReadTurns(due.append)
+    exchange = room.ask(UPLOAD)
+    sink = Kept()
+    exchange.request.join(sink)
+    room.transport.peer_sends(b"x" * FULL_READ_BYTES)
+    assert not room.transport.is_reading()
+    assert len(sink.body) == FULL_READ_BYTES
+    due.pop()()
+    assert room.transport.is_reading()
+
+
+def test_a_turn_to_read_comes_too_late_for_a_connection_that_went() -> None:
+    room = Room()
+    due: list[Callable[[], None]] = []
+    room.listener.turns = ReadTurns(due.append)
+    room.ask(UPLOAD).request.join(Kept())
+    room.transport.peer_sends(b"x" * FULL_READ_BYTES)
+    room.connection.cut()
+    room.transport.turn()
+    due.pop()()
 
 
 def test_an_early_answer_is_followed_by_a_half_close_and_a_bounded_discard() -> None:

@@ -10,7 +10,8 @@ import pytest
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import Source
 from smgproxy.core.message import ResponseHead
-from smgproxy.downstream.http1 import Http1Connection, Http1Request
+from smgproxy.downstream.http1 import Http1Connection
+from smgproxy.downstream.http1_request import Http1Request
 from smgproxy.downstream.http1_response import Http1Response
 from smgproxy.wire.http1_request import RequestReader
 from tests.downstream.stage import DATE, GET, UPLOAD, Kept, Room, answer, begin

@@ -73,6 +73,7 @@ class Stage:
         """Put a worker into service without probes, which tests of their own have."""
         worker = Worker(f"id-{fake.port}", fake.url, http_pool=pool)
         worker.models = [{"id": fake.model}]
+        worker.labels = dict(fake.labels)
         worker.state = WorkerState.READY
         worker.breaker.settings = self.gateway.settings.breaker.settings()
         self.gateway.registry.add(worker)
@@ -120,13 +121,17 @@ def play(
 ) -> None:
     """Run a scene with one worker for each script (one that works, if none is given).
 
+    ``kind=RealtimeWorker``: the class of the workers.
+
     Keyword arguments change settings by room: ``clients={"idle_...": 1}``, or set one
     that is no room's: ``keys=Keys(...)``.
     """
 
+    kind: type[FakeWorker] = rooms.pop("kind", FakeWorker)
+
     async def run() -> None:
         chosen = settings(**rooms)
-        workers = [FakeWorker(script) for script in scripts or (say_ok,)]
+        workers = [kind(script) for script in scripts or (say_ok,)]
         for worker in workers:
             await worker.start()
         gateway = Gateway(chosen, {})
@@ -157,6 +162,8 @@ async def nothing_left(stage: Stage) -> None:
         lambda: all(busy == 0 for _, busy in gateway.upstream.counts().values())
     )
     assert len(gateway.keepalives) == 0
+    await eventually(lambda: len(gateway.realtime.sockets) == 0)
+    assert gateway.realtime.stats.open == 0
     gate = gateway.dispatcher.gate
     if gate is not None:
         gauges = {

@@ -166,3 +166,12 @@ def test_an_abandoned_stream_stops_the_engine(
     stream.close()
     eventually(lambda: aborted(gateway) == before + 1, 2.0)
     eventually(lambda: sum(loads(gateway)) == 0, 2.0)
+
+
+@pytest.mark.filterwarnings("ignore:connect:DeprecationWarning")
+def test_a_realtime_session_is_held(client: openai.OpenAI) -> None:
+    with client.realtime.connect(model=MODEL) as session:
+        created = session.recv()
+        assert created.type == "session.created"
+        session.send({"type": "input_audio_buffer.commit", "event_id": "e1"})
+        assert session.recv().to_dict()["event_id"] == "e1"

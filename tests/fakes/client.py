@@ -99,6 +99,8 @@ class Client:
 
     async def send(self, data: bytes) -> None:
         """Write, and wait until the socket took it."""
+        if self.writer.is_closing():
+            raise ConnectionResetError  # uvloop has an error of its own for this
         self.writer.write(data)
         await self.writer.drain()
 
@@ -167,6 +169,8 @@ class Client:
 
     def reset(self) -> None:
         """Leave with a reset."""
-        sock: socket.socket = self.writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock: socket.socket | None = self.writer.get_extra_info("socket")
+        if sock is not None:  # else the other side was first
+            linger = struct.pack("ii", 1, 0)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.writer.transport.abort()

@@ -29,6 +29,8 @@ class Connection:
 
     async def send(self, data: bytes) -> None:
         """Write, and wait until the socket took it."""
+        if self.writer.is_closing():
+            raise ConnectionResetError  # uvloop has an error of its own for this
         self.writer.write(data)
         await self.writer.drain()
 
@@ -65,8 +67,10 @@ class Connection:
     def reset(self) -> None:
         """Close with a reset instead of a FIN."""
         self.is_closed = True
-        sock: socket.socket = self.writer.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock: socket.socket | None = self.writer.get_extra_info("socket")
+        if sock is not None:  # else the other side was first
+            linger = struct.pack("ii", 1, 0)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.writer.transport.abort()
 
     async def until_gone(self) -> None:
@@ -122,6 +126,7 @@ class FakeWorker:
         self.health_status = 200
         self.loads = b""  # its load report; none by default
         self.model = MODEL
+        self.labels: dict[str, str] = {}
         self._server: asyncio.Server | None = None
         self.port = 0
 

@@ -279,3 +279,20 @@ def test_a_number_too_long_for_a_word_is_refused_unshown() -> None:
         MISFIT + "priority: invalid value: integer out of range, expected u32"
     )
     assert "out of range" in refusal({"url": URL, "cost": 10**400})
+
+
+@pytest.mark.parametrize("label", ["True", "1", "", "yes"])
+def test_the_realtime_label_is_true_or_false(label: str) -> None:
+    given = {"url": URL, "labels": {"realtime": label}}
+    assert refusal(given) == (
+        'Invalid value for field \'labels.realtime\': Must be "true" or "false"'
+    )
+    with pytest.raises(InvalidSpec):
+        parse_patch({"labels": given["labels"]})
+
+
+@pytest.mark.parametrize("label", ["true", "false"])
+def test_a_good_realtime_label_is_kept(label: str) -> None:
+    labels = {"realtime": label}
+    assert parse_spec({"url": URL, "labels": labels}).labels == labels
+    assert parse_patch({"labels": labels}).labels == labels

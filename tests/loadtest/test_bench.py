@@ -5,12 +5,21 @@ from pathlib import Path
 import pytest
 
 from loadtest import report
-from loadtest.bench import RESULTS, WORK, conclude, parse_arguments, results_path
+from loadtest.bench import (
+    RESULTS,
+    WORK,
+    conclude,
+    parse_arguments,
+    results_path,
+    trials_path,
+)
 from loadtest.budgets import BUDGETS, Outcome, Verdict
 from loadtest.programs import NAMES
 from loadtest.results import Results
 from loadtest.rounds import rotated
+from loadtest.scenarios import FULL, scenarios
 from loadtest.stage import Target
+from loadtest.trials import TRIALS
 
 
 def test_all_programs_are_measured_unless_some_are_chosen() -> None:
@@ -33,6 +42,23 @@ def test_only_a_full_run_replaces_the_kept_results() -> None:
     partial = (["--quick"], ["--only", "ours,smg"], ["--scenarios", "idle"])
     for argv in partial:
         assert results_path(parse_arguments(argv)) == WORK / "RESULTS.md"
+
+
+def test_trials_run_only_when_they_are_asked_for() -> None:
+    kinds = [kind.name for kind in scenarios(FULL)]
+    trials = [trial.name for trial in TRIALS]
+    assert parse_arguments([]).scenarios == kinds
+    assert parse_arguments(["--all"]).scenarios == kinds + trials
+    assert parse_arguments(["--scenarios", "http2"]).scenarios == ["http2"]
+
+
+def test_a_trial_alone_is_kept_with_the_results_and_a_quick_one_is_not() -> None:
+    alone = parse_arguments(["--scenarios", "resets"])
+    assert trials_path(alone) == RESULTS
+    assert results_path(alone) == WORK / "RESULTS.md"
+    assert results_path(parse_arguments(["--all"])) == RESULTS
+    quick = parse_arguments(["--scenarios", "resets", "--quick"])
+    assert trials_path(quick) == WORK / "RESULTS.md"
 
 
 def test_the_results_go_where_they_are_wanted(tmp_path: Path) -> None:

@@ -25,9 +25,7 @@ def measured(*values: float) -> Results:
 def test_columns_line_up_whatever_their_cells_hold() -> None:
     text = table([["a", "bb"], ["long cell", "1"]])
     assert text == (
-        "| a         | bb |\n"
-        "| --------- | -: |\n"
-        "| long cell |  1 |\n"
+        "| a         | bb |\n" "| --------- | -: |\n" "| long cell |  1 |\n"
     )
 
 

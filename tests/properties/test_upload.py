@@ -17,11 +17,13 @@ from hypothesis.stateful import (
 
 from smgproxy.core.errors import BodyStalled, UpstreamError
 from smgproxy.core.flow import Hold
+from smgproxy.core.message import WorkerRequest
 from smgproxy.upstream.http1 import HIGH_WATER, Http1Leg
 from smgproxy.wire.http1 import ChunkedDecoder
 from tests.core.scripted import ScriptedSource
-from tests.upstream.stage import DEADLINE, OK, STREAM, FakeLoop, Line, ask
+from tests.upstream.stage import DEADLINE, OK, STREAM, FakeLoop, Line
 
+UNSIZED = WorkerRequest(b"POST", b"/v1/x", [])
 PIECES = st.one_of(
     st.binary(max_size=6),
     st.sampled_from([b"x" * HIGH_WATER, b"y" * (HIGH_WATER // 3)]),
@@ -44,7 +46,7 @@ class Uploading(RuleBasedStateMachine):
 
     @initialize(early=PIECES)
     def begin(self, early: bytes) -> None:
-        self.leg: Http1Leg = self.line.connection.upload(ask(b""), b"w", DEADLINE)
+        self.leg: Http1Leg = self.line.connection.upload(UNSIZED, b"w", DEADLINE)
         self._deliver(early, False)
         assert self.leg.request is not None
         self.source.join(self.leg.request)

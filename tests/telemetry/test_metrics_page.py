@@ -6,9 +6,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from smgproxy.fleet.discovery import DiscoveryStats
 from smgproxy.fleet.worker import Worker, WorkerState
+from smgproxy.routing.policy import Policy
 from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.fleet_metrics import discovery_families, overload_families
 from smgproxy.telemetry.metrics import Exposition, Sources
+from smgproxy.telemetry.realtime import RealtimeStats
+from smgproxy.telemetry.routing_metrics import PolicyFamilies
 from smgproxy.telemetry.stats import Histogram, HttpStats, LoopStats, RouterStats
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -44,6 +47,8 @@ class Page:
         self.workers: list[Worker] = []
         self.ages: list[float] = []
         self.admission: list[Family] = []
+        self.realtime = RealtimeStats()
+        self.policies: list[Policy] = []
         sources = Sources(
             *(self.http, self.router, LoopStats(0.1), Clients()),
             *(lambda: self.workers, lambda: self.ages),
@@ -52,9 +57,11 @@ class Page:
             more=[
                 lambda: self.admission,
                 lambda: overload_families(0, 0),
+                PolicyFamilies(lambda: self.policies).collect,
                 lambda: discovery_families(
                     DiscoveryStats("file", lambda secs: None), Histogram((1.0,))
                 ),
+                self.realtime.families,
             ],
         )
         self.exposition = Exposition(sources, "1.2.3")

@@ -15,6 +15,7 @@ from smgproxy.core.errors import (
     UpstreamTimeout,
 )
 from smgproxy.core.flow import Hold
+from smgproxy.core.turns import FULL_READ_BYTES
 from smgproxy.upstream.http1 import Http1Leg, WorkerConnection
 from smgproxy.upstream.pool import WorkerPool
 from smgproxy.wire.http1_response import ResponseReader
@@ -230,6 +231,28 @@ def test_a_hold_pauses_the_worker_and_the_release_reads_on(line: Line) -> None:
     line.transport.turn()
     assert sink.pieces == [b"a"]
     assert line.transport.events == ["pause_reading", "resume_reading"]
+
+
+def test_a_full_read_lets_others_read_before_the_next(
+    line: Line, loop: FakeLoop
+) -> None:
+    leg = line.send()
+    leg.join(Kept())
+    line.says(STREAM + b"40000\r\n" + b"x" * FULL_READ_BYTES)
+    assert not line.transport.is_reading()
+    loop.turn()
+    assert line.transport.is_reading()
+
+
+def test_a_turn_to_read_does_not_lift_a_hold(line: Line, loop: FakeLoop) -> None:
+    leg = line.send()
+    leg.join(Kept())
+    line.says(STREAM + b"40000\r\n" + b"x" * FULL_READ_BYTES)
+    leg.hold(Hold.SINK_FULL)
+    loop.turn()
+    assert not line.transport.is_reading()
+    leg.release(Hold.SINK_FULL)
+    assert line.transport.is_reading()
 
 
 def test_an_answer_nobody_takes_is_read_a_little_ahead_only(line: Line) -> None:

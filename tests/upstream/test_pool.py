@@ -177,6 +177,10 @@ class Scene:
         """The fake clock's."""
         return self.clock.call_later(delay, callback)
 
+    def call_soon(self, callback: Callable[[], object]) -> object:
+        """The running loop's."""
+        return self.running.call_soon(callback)
+
     def fetch(self, limit_bytes: int = 100) -> asyncio.Task[Fetched]:
         """A request on its way."""
         return self.running.create_task(

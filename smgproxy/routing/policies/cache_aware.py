@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.expected_wait import ExpectedWait
@@ -105,6 +105,15 @@ class CacheAwarePolicy(Policy):
             text = f"\0{partition}\0{text}"
         marked = len(partition) + 2 if partition else 0
         return self._by_tree(index.texts, text, marked, candidates, 0)
+
+    def sizes(self) -> Iterator[tuple[str, int, int, int, int, int]]:
+        """For each model: characters, tokens and heads that are remembered, and the
+        workers of which there is text, and tokens."""
+        for model, index in self.indexes.items():
+            texts, tokens = index.texts, index.tokens
+            count = tokens.tree.size // TOKEN_BYTES
+            kept = (texts.tree.size, count, len(index.heads))
+            yield model, *kept, texts.workers, tokens.workers
 
     # -- trees --------------------------------------------------------------------
 

@@ -1,0 +1,10 @@
+"""The trials, one module each. A new one is added to `TRIALS`."""
+
+from loadtest.trials.admission import Admission
+from loadtest.trials.http2 import Http2
+from loadtest.trials.resets import Resets
+from loadtest.trials.slow_readers import SlowReaders
+from loadtest.trials.trial import Trial
+from loadtest.trials.uploads import Uploads
+
+TRIALS: tuple[Trial, ...] = (Http2(), Uploads(), SlowReaders(), Resets(), Admission())

@@ -1,0 +1,122 @@
+"""Realtime requests: which model they are for (seed: Realtime API).
+
+Bodies go on as they were sent (ruling 30); what is read of them is the model, in every
+place where clients are known to put it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+import msgspec
+
+from smgproxy.api.bodies import is_json_type
+from smgproxy.core.errors import BadBody, BadQuery, InvalidField
+from smgproxy.core.message import RequestHead
+from smgproxy.wire.websocket_handshake import browser_key
+
+PATH = "/v1/realtime"
+CALLS = "/v1/realtime/calls"
+SESSIONS = "/v1/realtime/sessions"
+CLIENT_SECRETS = "/v1/realtime/client_secrets"
+TRANSCRIPTION_SESSIONS = "/v1/realtime/transcription_sessions"
+
+_MAX_QUERY_FIELDS = 64
+_NESTED = (
+    ("audio", "input", "transcription", "model"),
+    ("input_audio_transcription", "model"),
+)
+# What "type" may be where it is given.
+_TYPES = {
+    SESSIONS: ("realtime",),
+    CLIENT_SECRETS: ("realtime", "transcription"),
+    TRANSCRIPTION_SESSIONS: ("transcription",),
+}
+
+
+def adopt_browser_key(head: RequestHead) -> None:
+    """Take a key among the subprotocols for the Authorization a browser cannot send."""
+    if b"authorization" not in head.first:
+        key = browser_key(head)
+        if key is not None:
+            head.first[b"authorization"] = value = b"Bearer " + key
+            head.headers.append((b"authorization", value))
+
+
+def model_of_query(head: RequestHead) -> str:
+    """The query's ``model``. Raises BadQuery."""
+    try:
+        pairs = parse_qsl(
+            head.query, keep_blank_values=True, max_num_fields=_MAX_QUERY_FIELDS
+        )
+    except ValueError:
+        raise BadQuery("The query has too many parameters") from None
+    models = [value for name, value in pairs if name == "model"]
+    if len(models) > 1:
+        raise BadQuery("The query parameter `model` is given more than once")
+    if not models or not models[0]:
+        raise BadQuery("The query parameter `model` is missing")
+    return models[0]
+
+
+def target(path: str, model: str) -> bytes:
+    """A path with ``model`` as its query, which is all of it that a worker gets."""
+    return f"{path}?model={quote(model, safe='')}".encode()
+
+
+def model_of_body(path: str, head: RequestHead, body: bytes) -> str:
+    """The model of one of the JSON routes. Raises BadBody and InvalidField."""
+    if not is_json_type(head.first.get(b"content-type")):
+        raise BadBody("Expected request with `Content-Type: application/json`")
+    session: Any = read_json(body)
+    place = ""
+    if path == CLIENT_SECRETS:
+        session = session.get("session")
+        place = "session."
+        if not isinstance(session, dict):
+            raise BadBody("Failed to parse the request body as JSON: missing `session`")
+    kind = session.get("type")
+    if kind is not None and kind not in _TYPES[path]:
+        raise BadBody(
+            f"Failed to parse the request body as JSON: `{place}type` must be "
+            + " or ".join(f"`{each}`" for each in _TYPES[path])
+        )
+    model = model_of_session(session)
+    if model is None:
+        raise InvalidField(f"`{place}model` is required")
+    return model
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """A JSON object. Raises BadBody."""
+    try:
+        found = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise BadBody(f"Failed to parse the request body as JSON: {error}") from None
+    except RecursionError:
+        raise BadBody(
+            "Failed to parse the request body as JSON: nested too deeply"
+        ) from None
+    if not isinstance(found, dict):
+        raise BadBody("Failed to parse the request body as JSON: expected an object")
+    return found
+
+
+def model_of_session(session: dict[str, Any]) -> str | None:
+    """The model a session is for, or transcribes with; None when it names none."""
+    model = session.get("model")
+    if model is None:
+        for path in _NESTED:
+            model = _at(session, path)
+            if model is not None:
+                break
+    return model if isinstance(model, str) and model else None
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value

@@ -1,0 +1,95 @@
+"""The realtime routes that are ordinary requests: read the model, ask one worker.
+
+No second attempt: each of them makes something at the worker (contract, realtime 5).
+"""
+
+from __future__ import annotations
+
+from smgproxy.admission.budgets import Budgets
+from smgproxy.api.endpoints import Carried
+from smgproxy.api.realtime import (
+    CALLS,
+    CLIENT_SECRETS,
+    SESSIONS,
+    TRANSCRIPTION_SESSIONS,
+    model_of_body,
+    target,
+)
+from smgproxy.api.realtime_calls import location_here, model_of_call
+from smgproxy.core.errors import BodyTooLarge
+from smgproxy.core.exchange import Exchange
+from smgproxy.core.flow import collect
+from smgproxy.core.message import Headers, WorkerRequest
+from smgproxy.dispatch.charge import reserve_unread
+from smgproxy.dispatch.headers import headers_to_worker
+from smgproxy.dispatch.realtime_attempt import Picks
+from smgproxy.fleet.worker import Worker
+from smgproxy.upstream.pool import Upstream
+
+# Every such route, and its metrics label.
+NAMES = {
+    CALLS: "realtime_calls",
+    SESSIONS: "realtime_sessions",
+    CLIENT_SECRETS: "realtime_client_secrets",
+    TRANSCRIPTION_SESSIONS: "realtime_transcription_sessions",
+}
+
+
+class RealtimeCall:
+    """One of these routes."""
+
+    __slots__ = (*("endpoint", "_picks", "_upstream", "_limit", "_budgets"),)
+
+    def __init__(
+        self,
+        path: str,
+        picks: Picks,
+        upstream: Upstream,
+        max_payload_bytes: int,
+        budgets: Budgets | None = None,
+    ) -> None:
+        self.endpoint = Carried(path, NAMES[path], self.carry)
+        self._picks = picks
+        self._upstream = upstream
+        self._limit = max_payload_bytes
+        self._budgets = budgets
+
+    async def carry(self, exchange: Exchange) -> None:
+        """Forward the body as it was sent. Raises GatewayError."""
+        endpoint, head = self.endpoint, exchange.head
+        body = await collect(exchange.request, self._limit, BodyTooLarge)
+        if endpoint.path == CALLS:
+            model = model_of_call(head, body)
+            path = target(CALLS, model)
+        else:
+            model = model_of_body(endpoint.path, head, body)
+            path = endpoint.path.encode()
+        if self._budgets is not None:
+            reserve_unread(self._budgets, exchange)
+        attempt = self._picks.begin(exchange, endpoint, model, False)
+        with attempt:
+            worker, answers = attempt.worker, self._picks.answers
+            headers = _headers(exchange, worker, len(body))
+            leg, reply = await self._upstream.call(
+                worker,
+                WorkerRequest(b"POST", path, headers, body),
+                worker.http_pool.timeout_secs,
+            )
+            attempt.answered(leg, reply)
+            whole = await answers.collect_reply(worker, leg)
+            if endpoint.path == CALLS:
+                reply.headers = [_relocated(*field) for field in reply.headers]
+            answers.answer_whole(exchange, worker, reply, whole)
+
+
+def _headers(exchange: Exchange, worker: Worker, body_bytes: int) -> Headers:
+    """As on every route, but for the type: a form's boundary is in it."""
+    headers = headers_to_worker(
+        exchange.head, exchange.id, worker, body_bytes, exchange.has_gateway_key
+    )
+    headers[0] = (b"content-type", exchange.head.first[b"content-type"])
+    return headers
+
+
+def _relocated(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    return (name, location_here(value) if name == b"location" else value)

@@ -1,0 +1,69 @@
+"""Turns at reading, among connections that have a lot to give."""
+
+from collections import deque
+from collections.abc import Callable
+
+from smgproxy.core.turns import READS_A_TURN, ReadTurns
+
+
+class Loop:
+    """Turns that the test calls."""
+
+    def __init__(self) -> None:
+        self.due: deque[Callable[[], None]] = deque()
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Keep it for the next turn."""
+        self.due.append(callback)
+
+    def turn(self) -> None:
+        """Call what was due when the turn began."""
+        for _ in range(len(self.due)):
+            self.due.popleft()()
+
+
+def test_nobody_goes_on_within_the_turn_of_its_read() -> None:
+    loop = Loop()
+    went: list[int] = []
+    ReadTurns(loop.call_soon).wait(lambda: went.append(1))
+    assert went == []
+    loop.turn()
+    assert went == [1]
+
+
+def test_few_go_on_in_one_turn_in_the_order_they_came() -> None:
+    loop = Loop()
+    turns = ReadTurns(loop.call_soon)
+    went: list[int] = []
+    for number in range(READS_A_TURN + 3):
+        turns.wait(lambda number=number: went.append(number))  # type: ignore[misc]
+    loop.turn()
+    assert went == list(range(READS_A_TURN))
+    loop.turn()
+    assert went == list(range(READS_A_TURN + 3))
+
+
+def test_one_that_waits_again_at_once_goes_behind_the_others() -> None:
+    loop = Loop()
+    turns = ReadTurns(loop.call_soon)
+    went: list[str] = []
+
+    def again() -> None:
+        went.append("first")
+        turns.wait(lambda: went.append("first again"))
+
+    turns.wait(again)
+    turns.wait(lambda: went.append("second"))
+    loop.turn()
+    loop.turn()
+    assert went == ["first", "second", "first again"]
+
+
+def test_the_loop_rests_when_nobody_waits() -> None:
+    loop = Loop()
+    turns = ReadTurns(loop.call_soon)
+    turns.wait(lambda: None)
+    loop.turn()
+    assert not loop.due
+    turns.wait(lambda: None)
+    assert len(loop.due) == 1

@@ -1,0 +1,206 @@
+"""The realtime routes beside the socket: bodies as sent, models found, answers back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.stage import Stage, play
+from tests.fakes.client import Answer
+from tests.fakes.websocket import RealtimeWorker
+from tests.fakes.worker import Connection, Received
+
+_SDP = b"v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n"
+_CALLS = "/v1/realtime/calls"
+
+
+def _post(path: str, body: bytes, kind: str = "application/json") -> bytes:
+    return (
+        f"POST {path} HTTP/1.1\r\nHost: g\r\nContent-Type: {kind}\r\n"
+        f"Authorization: Bearer sk\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode() + body
+
+
+def _form(*parts: tuple[str, bytes], end: bytes = b"--") -> bytes:
+    body = b"".join(
+        b'--bb\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n'
+        % (name.encode(), content)
+        for name, content in parts
+    )
+    return body + b"--bb" + end + b"\r\n"
+
+
+_FORM = "multipart/form-data; boundary=bb"
+
+
+def _asked(
+    request: bytes, status: int = 200, headers: str = "", body: bytes = b'{"id":"x"}'
+) -> tuple[Answer, list[Received]]:
+    """The answer, and what the worker got."""
+    found: list[Answer] = []
+    received: list[Received] = []
+
+    async def script(connection: Connection, request: Received) -> None:
+        received.append(request)
+        await connection.answer(body, status, headers)
+
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        found.append(await client.ask(request))
+        client.close()
+
+    play(scene, script, kind=RealtimeWorker)
+    return found[0], received
+
+
+_GOOD = [
+    ("sessions", b'{"type": "realtime",  "model":"m", "new_field": 1.0}'),
+    ("sessions", b'{"model":"m"}'),
+    ("sessions", b'{"audio":{"input":{"transcription":{"model":"m"}}}}'),
+    (
+        "client_secrets",
+        b'{"expires_after":{}, "session":{"type":"realtime","model":"m"}}',
+    ),
+    (
+        "client_secrets",
+        b'{"session":{"type":"transcription","audio":{"input":'
+        b'{"transcription":{"model":"m"}}}}}',
+    ),
+    ("transcription_sessions", b'{"type":"transcription","model":"m"}'),
+    ("transcription_sessions", b'{"input_audio_transcription":{"model":"m"}}'),
+]
+
+
+@pytest.mark.parametrize("name, body", _GOOD)
+def test_a_json_body_goes_on_as_it_was_sent(name: str, body: bytes) -> None:
+    path = f"/v1/realtime/{name}"
+    answer, received = _asked(_post(path, body), headers="x-more: 1\r\n")
+    assert (answer.status, answer.body) == (200, b'{"id":"x"}')
+    assert answer.get("x-smg-routed-worker-id")
+    (got,) = received
+    assert (got.path, got.body) == (path, body)
+    assert got.get("authorization") == "Bearer sk"
+    assert got.get("content-type") == "application/json"
+
+
+_BAD = [
+    ("sessions", b"{", "json_parse_error"),
+    ("sessions", b"[]", "json_parse_error"),
+    ("sessions", b'{"type":"transcription","model":"m"}', "json_parse_error"),
+    ("sessions", b'{"type":"realtime"}', 400),
+    ("sessions", b'{"model":""}', 400),
+    ("sessions", b'{"model":7}', 400),
+    ("client_secrets", b'{"model":"m"}', "json_parse_error"),
+    ("client_secrets", b'{"session":{"type":"other","model":"m"}}', "json_parse_error"),
+    ("client_secrets", b'{"session":{"type":"realtime"}}', 400),
+    ("transcription_sessions", b'{"type":"realtime","model":"m"}', "json_parse_error"),
+    ("transcription_sessions", b'{"type":"transcription"}', 400),
+]
+
+
+@pytest.mark.parametrize("name, body, code", _BAD)
+def test_a_json_body_that_names_no_model_is_400(
+    name: str, body: bytes, code: str | int
+) -> None:
+    answer, received = _asked(_post(f"/v1/realtime/{name}", body))
+    assert answer.status == 400
+    error = json.loads(answer.body)["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", code)
+    assert answer.get("x-smg-error-code") is None
+    assert received == []
+
+
+def test_a_json_route_asks_for_json() -> None:
+    request = _post("/v1/realtime/sessions", b'{"model":"m"}', "text/plain")
+    answer, _ = _asked(request)
+    assert json.loads(answer.body)["error"]["code"] == "json_parse_error"
+
+
+@pytest.mark.parametrize("status", [400, 429, 503])
+def test_a_workers_error_is_relayed_after_one_attempt(status: int) -> None:
+    request = _post("/v1/realtime/sessions", b'{"model":"m"}')
+    answer, received = _asked(request, status, body=b"busy")
+    assert (answer.status, answer.body, len(received)) == (status, b"busy", 1)
+    assert answer.get("x-smg-error-code") is None
+
+
+# -- calls ---------------------------------------------------------------------------
+
+
+def test_an_offer_goes_on_as_it_is_and_location_comes_back_as_ours() -> None:
+    request = _post(_CALLS + "?x=1&model=m", _SDP, "application/sdp")
+    location = "Location: http://worker:8000/v1/realtime/calls/rtc_1?a=b\r\n"
+    answer, (got,) = _asked(request, 201, location, body=_SDP)
+    assert (answer.status, answer.body) == (201, _SDP)
+    assert answer.get("location") == "/v1/realtime/calls/rtc_1?a=b"
+    assert (got.path, got.body) == (_CALLS + "?model=m", _SDP)
+    assert got.get("content-type") == "application/sdp"
+    assert got.get("authorization") == "Bearer sk"
+
+
+def test_a_location_without_a_host_stays_as_it_is() -> None:
+    request = _post(_CALLS + "?model=m", _SDP, "application/sdp; charset=utf-8")
+    answer, _ = _asked(request, 201, "Location: /v1/realtime/calls/rtc_1\r\n")
+    assert answer.get("location") == "/v1/realtime/calls/rtc_1"
+
+
+def test_a_form_goes_on_as_it_is_under_the_sessions_model() -> None:
+    session = b'{"type":"realtime","model":"m","unknown":1}'
+    body = _form(("other", b"x"), ("session", session), ("sdp", _SDP))
+    answer, (got,) = _asked(_post(_CALLS + "?model=nobody", body, _FORM), 201)
+    assert answer.status == 201
+    assert (got.path, got.body) == (_CALLS + "?model=m", body)
+    assert got.get("content-type") == _FORM
+
+
+_SESSION = ("session", b'{"model":"m"}')
+_BAD_CALLS = [
+    ("json", _CALLS, b"{}", "application/json", "invalid_content_type"),
+    ("no model", _CALLS, _SDP, "application/sdp", "missing_model"),
+    ("empty model", _CALLS + "?model=", _SDP, "application/sdp", "missing_model"),
+    ("no v=0", _CALLS + "?model=m", b"o=x\r\n", "application/sdp", "invalid_sdp"),
+    ("empty", _CALLS + "?model=m", b"", "application/sdp", "invalid_sdp"),
+    ("junk", _CALLS + "?model=m", b"v=0\r\njunk\r\n", "application/sdp", "invalid_sdp"),
+    ("no boundary", _CALLS, _form(), "multipart/form-data", "invalid_multipart"),
+    ("no sdp", _CALLS, _form(_SESSION), _FORM, "missing_sdp"),
+    ("no session", _CALLS + "?model=m", _form(("sdp", _SDP)), _FORM, "missing_model"),
+    (
+        *("model elsewhere", _CALLS + "?model=m"),
+        *(_form(("sdp", _SDP), ("session", b"{}")), _FORM, "missing_model"),
+    ),
+    (
+        *("bad session", _CALLS, _form(("sdp", _SDP), ("session", b"{"))),
+        *(_FORM, "invalid_session_json"),
+    ),
+    ("bad sdp", _CALLS, _form(("sdp", b"x"), _SESSION), _FORM, "invalid_sdp"),
+    (
+        *("session cut off", _CALLS, _form(("sdp", _SDP), _SESSION)[:-12]),
+        *(_FORM, "unreadable_session"),
+    ),
+    (
+        *("sdp cut off", _CALLS, _form(_SESSION, ("sdp", _SDP))[:-12]),
+        *(_FORM, "unreadable_sdp"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "path, body, kind, code",
+    [one[1:] for one in _BAD_CALLS],
+    ids=[one[0] for one in _BAD_CALLS],
+)
+def test_a_call_that_lacks_something_is_400_with_its_code(
+    path: str, body: bytes, kind: str, code: str
+) -> None:
+    answer, received = _asked(_post(path, body, kind))
+    assert answer.status == 400
+    assert answer.get("x-smg-error-code") == code
+    error = json.loads(answer.body)["error"]
+    assert (error["type"], error["code"]) == ("Bad Request", code)
+    assert received == []
+
+
+def test_a_call_for_an_unknown_model_is_404() -> None:
+    answer, _ = _asked(_post(_CALLS + "?model=no", _SDP, "application/sdp"))
+    assert answer.get("x-smg-error-code") == "model_not_found"
