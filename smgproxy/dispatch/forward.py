@@ -121,7 +121,7 @@ class Forwarder:
                     worker,
                     self._request(exchange, endpoint, call, worker, told),
                     worker.http_pool.timeout_secs,
-                    is_one_shot=self._releases(call),
+                    is_one_shot=self._releases(call, endpoint),
                 )
                 if told is not None:
                     reply, whole = await answers.translate(worker, leg, reply, told)
@@ -205,13 +205,21 @@ class Forwarder:
         )
         return WorkerRequest(b"POST", path, headers, body)
 
-    def _releases(self, call: Call) -> bool:
-        """Whether the body is let go with its send: a large one without retries."""
+    def _releases(self, call: Call, endpoint: Endpoint) -> bool:
+        """Whether the body is let go with its send: a large one without retries.
+
+        What was read of a large one goes as soon as a worker is picked: its texts are
+        a second copy of most of it, and views keep the first.
+        """
         size = len(call.body)
-        if self._retries.is_enabled or size < ONE_SHOT_BYTES:
+        if size < ONE_SHOT_BYTES:
+            return False
+        if endpoint.translate is None:
+            call.request = None
+        if self._retries.is_enabled:
             return False
         call.body = b""
-        call.request = None  # parts of it are views of the body
+        call.request = None
         self._stats.released_early_bytes += size
         return True
 
