@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import msgspec
 
@@ -82,9 +82,20 @@ class BodyReader:
     def read(self, head: RequestHead, endpoint: Endpoint, body: bytes) -> Call:
         """Hold a body to the contract. Raises BadBody and InvalidField."""
         content_type = head.first.get(b"content-type")
-        if content_type != b"application/json" and not is_json_type(content_type):
-            raise BadBody("Expected request with `Content-Type: application/json`")
-        request = endpoint.schema.read(body)
+        if content_type != b"application/json":
+            _check_type(content_type)
+        return self._call(endpoint.schema.read(body), body)
+
+    def steps(
+        self, head: RequestHead, endpoint: Endpoint, body: bytes
+    ) -> Generator[None, None, Call]:
+        """The same for a large body, in steps between which others have their turn."""
+        _check_type(head.first.get(b"content-type"))
+        request = yield from endpoint.schema.steps(body)
+        yield
+        return self._call(request, body)
+
+    def _call(self, request: Body, body: bytes) -> Call:
         request.check()
         is_resliced = False
         edits: Edits = {}
@@ -99,6 +110,11 @@ class BodyReader:
         if edits:
             body = rebuilt(outline_of(body), edits)
         return Call(model, request.stream is True, body, request, is_resliced)
+
+
+def _check_type(content_type: bytes | None) -> None:
+    if not is_json_type(content_type):
+        raise BadBody("Expected request with `Content-Type: application/json`")
 
 
 def is_json_type(value: bytes | None) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
@@ -30,6 +30,8 @@ from smgproxy.api.strict import (
 from smgproxy.core.errors import BadBody, GatewayError, InvalidField
 
 _MOST_SHOWN = 300
+# Objects of a list looked at in one step: some milliseconds.
+_OBJECTS_A_STEP = 2000
 _MOST_SHOWN_OF_A_VALUE = 40
 _FAULT = re.compile(r"(?P<what>.*) - at `\$\.(?P<place>.*)`", re.DOTALL)
 _LENGTH = re.compile(r"Expected `(?P<kind>\w+)` of length (?P<op><=|>=) (?P<size>\d+)")
@@ -63,26 +65,48 @@ class Schema:
             refuse_bad_text(body)
             lists = [(len(getattr(read, name)), keys) for name, keys in self._coded]
             if not is_plain(body, lists):
-                self._look_closely(body)
-        except msgspec.ValidationError as error:
-            raise self._explain(error, body) from None
-        except msgspec.DecodeError as error:
-            raise BadBody(PREFIX + _short(str(error))) from None
-        except RecursionError:
-            raise BadBody(PREFIX + "nested too deeply") from None
+                for _ in self._closely(body):
+                    pass
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise self._fault(error, body) from None
         return read
 
-    def _look_closely(self, body: bytes) -> None:
+    def steps(self, body: bytes) -> Generator[None, None, Body]:
+        """The same for a body so long that others must have turns meanwhile."""
+        try:
+            read = self._decode(body)
+            yield
+            refuse_bad_text(body)
+            yield
+            yield from self._closely(body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise self._fault(error, body) from None
+        return read
+
+    def _closely(self, body: bytes) -> Iterator[None]:
+        """Look for repeated keys and for depth, in steps."""
         outline = outline_of(body)
-        is_suspect = has_many_brackets(body)
         refuse_repeated(outline, self._names)
+        yield
+        is_suspect = has_many_brackets(body)
+        yield
         if is_suspect:
             refuse_deep(outline, 1, self._lists)
         for name, keys in self._lists.items():
+            yield
             for place, inner in enumerate(outlines_of(raw_of(outline, name))):
                 refuse_repeated(inner, keys, name, place)
                 if is_suspect:
                     refuse_deep(inner, 3)
+                if place % _OBJECTS_A_STEP == 0:
+                    yield
+
+    def _fault(self, error: Exception, body: bytes) -> GatewayError:
+        if isinstance(error, msgspec.ValidationError):
+            return self._explain(error, body)
+        if isinstance(error, RecursionError):
+            return BadBody(PREFIX + "nested too deeply")
+        return BadBody(PREFIX + _short(str(error)))
 
     def _explain(self, error: msgspec.ValidationError, body: bytes) -> GatewayError:
         """A range's failure as such, if there is no other fault in the whole body."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Generator
+from typing import cast
 
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.bodies import BodyReader, Call
@@ -32,6 +34,8 @@ from smgproxy.upstream.pool import Upstream
 
 # With retries off, a body of this size or more is sent once and not kept meanwhile.
 ONE_SHOT_BYTES = 1024 * 1024
+# A body of this size is not read in one go: 20 MiB would stop the loop for 70 ms.
+LARGE_BODY_BYTES = 1024 * 1024
 # Pauses need no secret: seeded once, its own.
 _draw = random.Random().random
 
@@ -99,7 +103,10 @@ class Forwarder:
             body = await collect(exchange.request, limit, BodyTooLarge)
         elif len(body) > limit:
             raise BodyTooLarge()  # a chunked one, whose head could not tell
-        call = self._reader.read(exchange.head, endpoint, body)
+        if len(body) < LARGE_BODY_BYTES:
+            call = self._reader.read(exchange.head, endpoint, body)
+        else:
+            call = await _in_turns(self._reader.steps(exchange.head, endpoint, body))
         if self._budgets is not None:
             reserve(self._budgets, exchange, call)
         del body  # so that the call alone holds it
@@ -222,6 +229,19 @@ class Forwarder:
         call.request = None
         self._stats.released_early_bytes += size
         return True
+
+
+async def _in_turns(steps: Generator[None, None, Call]) -> Call:
+    """Take steps, each in a turn of the event loop of its own."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return cast(Call, done.value)
+        turn = loop.create_future()
+        loop.call_soon(turn.set_result, None)
+        await turn
 
 
 def _translated(endpoint: Endpoint, call: Call, worker: Worker) -> SystemOne | None:
