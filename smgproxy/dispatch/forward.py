@@ -46,6 +46,7 @@ class Forwarder:
     __slots__ = (
         *("_reader", "_router", "_caller", "_options", "_retries", "_stats"),
         *("_budgets", "_uploads", "_transcriptions", "answers"),
+        "_reading_large",
     )
 
     def __init__(
@@ -71,6 +72,8 @@ class Forwarder:
         self._options = options
         self._retries = retries
         self._stats = stats
+        # One large body at a time: each is in memory twice while it is read.
+        self._reading_large = asyncio.Lock()
         self.answers = Answers(options, stats, loop)
         rules = BodyRules(
             has_key_override=has_key_override,
@@ -106,7 +109,9 @@ class Forwarder:
         if len(body) < LARGE_BODY_BYTES:
             call = self._reader.read(exchange.head, endpoint, body)
         else:
-            call = await _in_turns(self._reader.steps(exchange.head, endpoint, body))
+            async with self._reading_large:
+                steps = self._reader.steps(exchange.head, endpoint, body)
+                call = await _in_turns(steps)
         if self._budgets is not None:
             reserve(self._budgets, exchange, call)
         del body  # so that the call alone holds it
