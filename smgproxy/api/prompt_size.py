@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
@@ -10,9 +9,6 @@ import msgspec
 # Beyond this the body is not taken apart, and counts as text as a whole.
 MAX_PARSED_BYTES = 16 * 1024 * 1024
 
-_MAX_HINT_BYTES, _MAX_HINTED = 4096, 512
-_HINT = re.compile(rb"[0-9]{1,10}(?:,[0-9]{1,10})*")
-_MAX_TOKEN_ID = 2**32 - 1
 # Inside a message or a part: where its text stands.
 _TEXT_FIELDS = ("content", "text", "input")
 
@@ -32,19 +28,6 @@ class _Prompt(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Prompt)
-
-
-def hinted_tokens(value: bytes | None) -> int | None:
-    """How many token ids X-SMG-Routing-Tokens names; None when it is not valid.
-
-    Seed: Routing Hint Headers.
-    """
-    if value is None or len(value) > _MAX_HINT_BYTES or not _HINT.fullmatch(value):
-        return None
-    ids = value.split(b",")
-    if len(ids) > _MAX_HINTED or any(int(one) > _MAX_TOKEN_ID for one in ids):
-        return None
-    return len(ids)
 
 
 def prompt_bytes(body: bytes) -> int:

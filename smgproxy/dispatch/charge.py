@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from smgproxy.admission.budgets import Budgets, Reservation, estimate_tokens
 from smgproxy.api.bodies import Call
-from smgproxy.api.prompt_size import hinted_tokens, prompt_bytes
+from smgproxy.api.prompt_size import prompt_bytes
 from smgproxy.api.token_usage import TAIL_BYTES, Usage, read_usage, usage_of_tail
 from smgproxy.core.clock import monotonic
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import Sink
+from smgproxy.core.message import RequestHead
 from smgproxy.dispatch.filters import Filter
+from smgproxy.routing.hints import token_hint
 
-_HINT = b"x-smg-routing-tokens"
 # How much of a body that streams, unread, counts as text. What is longer is mostly
 # images; counted as a whole it would be beyond any budget.
 UNREAD_TEXT_BYTES = 64 * 1024
@@ -19,7 +20,7 @@ UNREAD_TEXT_BYTES = 64 * 1024
 
 def reserve(budgets: Budgets, exchange: Exchange, call: Call) -> None:
     """Charge the exchange's tenant for its prompt. Raises TenantRateLimited."""
-    hinted = hinted_tokens(exchange.head.first.get(_HINT))
+    hinted = _hinted(exchange.head)
     size = 0 if hinted is not None else prompt_bytes(call.body)
     tokens = estimate_tokens(size, hinted)
     exchange.reservation = budgets.reserve(
@@ -29,7 +30,7 @@ def reserve(budgets: Budgets, exchange: Exchange, call: Call) -> None:
 
 def reserve_text(budgets: Budgets, exchange: Exchange, model: str, text: str) -> None:
     """The same for a prompt beside which there is no text. Raises TenantRateLimited."""
-    hinted = hinted_tokens(exchange.head.first.get(_HINT))
+    hinted = _hinted(exchange.head)
     tokens = estimate_tokens(len(text.encode()), hinted)
     exchange.reservation = budgets.reserve(exchange.tenant, model, tokens, monotonic())
 
@@ -38,8 +39,14 @@ def reserve_unread(budgets: Budgets, exchange: Exchange) -> None:
     """The same for a body that streams: by its length. Raises TenantRateLimited."""
     head = exchange.head
     size = min(head.content_length or 0, UNREAD_TEXT_BYTES)
-    tokens = estimate_tokens(size, hinted_tokens(head.first.get(_HINT)))
+    tokens = estimate_tokens(size, _hinted(head))
     exchange.reservation = budgets.reserve(exchange.tenant, None, tokens, monotonic())
+
+
+def _hinted(head: RequestHead) -> int | None:
+    """How many tokens the prompt has by its client's hint; None without one."""
+    tokens = token_hint(head.first)
+    return None if tokens is None else len(tokens)
 
 
 def settle(reservation: Reservation, status: int, body: bytes) -> None:

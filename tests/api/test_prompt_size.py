@@ -1,35 +1,11 @@
-"""How much prompt is found in a request's body, and in the token hint."""
+"""How much prompt is found in a request's body."""
 
 from __future__ import annotations
 
 import pytest
 
 from smgproxy.api import prompt_size
-from smgproxy.api.prompt_size import hinted_tokens, prompt_bytes
-
-
-@pytest.mark.parametrize(
-    ("value", "count"),
-    [
-        (None, None),
-        (b"", None),
-        (b"0", 1),
-        (b"128000,791,4062", 3),
-        (b"4294967295", 1),
-        (b"4294967296", None),
-        (b"1,", None),
-        (b",1", None),
-        (b"1, 2", None),
-        (b"+1", None),
-        (b"-1", None),
-        (b"a", None),
-        (b",".join([b"1"] * 512), 512),
-        (b",".join([b"1"] * 513), None),
-        (b",".join([b"123456789"] * 500), None),
-    ],
-)
-def test_token_hint(value: bytes | None, count: int | None) -> None:
-    assert hinted_tokens(value) == count
+from smgproxy.api.prompt_size import prompt_bytes
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smgproxy.routing.hints import (
+    TOKENS_HEADER,
     lineage,
     routing_key,
     target_index,
@@ -63,6 +64,31 @@ def test_the_513th_id_makes_the_hint_absent() -> None:
 def test_a_hint_may_have_4096_bytes_and_no_more() -> None:
     assert _tokens(b"0" * 4095 + b"9") == (9,)
     assert _tokens(b"0" * 4096 + b"9") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        (None, None),
+        (b"", None),
+        (b"0", 1),
+        (b"128000,791,4062", 3),
+        (b"4294967295", 1),
+        (b"4294967296", None),
+        (b"1,", None),
+        (b",1", None),
+        (b"1, 2", None),
+        (b"+1", None),
+        (b"-1", None),
+        (b"a", None),
+        (b",".join([b"1"] * 512), 512),
+        (b",".join([b"1"] * 513), None),
+        (b",".join([b"123456789"] * 500), None),
+    ],
+)
+def test_the_ids_of_a_hint_are_counted(value: bytes | None, count: int | None) -> None:
+    tokens = token_hint({} if value is None else {TOKENS_HEADER: value})
+    assert (None if tokens is None else len(tokens)) == count
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=370))
