@@ -66,6 +66,7 @@ class Router:
     __slots__ = (
         *("_registry", "_maker", "_default", "_labelled", "_pools"),
         *("_workers", "_edits_bodies", "_wait", "_draw", "_sheds", "_retry_secs"),
+        "_reads_text",
         *("overload_fallbacks", "overload_sheds"),
     )
 
@@ -86,6 +87,8 @@ class Router:
         self._pools: dict[str, Pool] = {}
         self._workers: set[Worker] = set()
         self._edits_bodies = False
+        # Asked for every request, and changed only with the fleet.
+        self._reads_text = False
         self._wait = ExpectedWait()
         self._draw = random.Random().random
         self._sheds = sheds
@@ -159,7 +162,7 @@ class Router:
     @property
     def reads_text(self) -> bool:
         """Whether any policy in use reads the prompt."""
-        return any(policy.reads_text for policy in self.policies())
+        return self._reads_text
 
     @property
     def reads_loads(self) -> bool:
@@ -252,3 +255,4 @@ class Router:
                 first = next(one for one in registry.all() if one.serves(model))
                 label = first.labels.get(POLICY_LABEL, "")
                 self._labelled[model] = self._maker.labelled(label)
+        self._reads_text = any(policy.reads_text for policy in self.policies())
