@@ -22,6 +22,7 @@ from hyperframe.frame import (
     PingFrame,
     RstStreamFrame,
     SettingsFrame,
+    WindowUpdateFrame,
 )
 
 from smgproxy.core.exchange import Exchange
@@ -264,3 +265,22 @@ def body_of(frames: Iterable[Frame], stream_id: int) -> bytes:
 def ended(frames: Iterable[Frame], stream_id: int) -> bool:
     """Whether the response is whole."""
     return any(f.stream_id == stream_id and "END_STREAM" in f.flags for f in frames)
+
+
+OPEN = headers(end=False)
+EXPECTING = headers(1, with_fields((b"expect", b"100-continue")), end=False)
+
+
+def upload(stream_id: int, length: int) -> bytes:
+    """The head of a sized upload."""
+    return headers(
+        stream_id, with_fields((b"content-length", b"%d" % length)), end=False
+    )
+
+
+def credit(room: Http2Room) -> dict[int, int]:
+    """What the client was newly allowed to send, by stream; 0 is the connection."""
+    found: dict[int, int] = {}
+    for frame in room.of_kind(WindowUpdateFrame):
+        found[frame.stream_id] = found.get(frame.stream_id, 0) + frame.window_increment
+    return found

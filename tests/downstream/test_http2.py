@@ -20,6 +20,7 @@ from smgproxy.downstream.http2 import Http2Connection
 from smgproxy.wire.http2 import PREFACE
 from tests.downstream.h2_stage import (
     HELLO,
+    OPEN,
     Head,
     Http2Room,
     body_of,
@@ -29,29 +30,12 @@ from tests.downstream.h2_stage import (
     headers,
     ping,
     settings,
+    upload,
     window,
     with_fields,
 )
 from tests.downstream.stage import DATE, answer, begin
 from tests.fakes.transport import FakeTransport
-
-OPEN = headers(end=False)
-EXPECTING = headers(1, with_fields((b"expect", b"100-continue")), end=False)
-
-
-def upload(stream_id: int, length: int) -> bytes:
-    return headers(
-        stream_id, with_fields((b"content-length", b"%d" % length)), end=False
-    )
-
-
-def credit(room: Http2Room) -> dict[int, int]:
-    """What the client was newly allowed to send, by stream; 0 is the connection."""
-    found: dict[int, int] = {}
-    for frame in room.of_kind(WindowUpdateFrame):
-        found[frame.stream_id] = found.get(frame.stream_id, 0) + frame.window_increment
-    return found
-
 
 # -- the beginning and the end of a connection -------------------------------------
 

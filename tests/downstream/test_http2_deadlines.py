@@ -11,6 +11,7 @@ from smgproxy.core.flow import Hold
 from smgproxy.wire.http2 import PREFACE
 from tests.downstream.h2_stage import (
     HELLO,
+    OPEN,
     REQUEST,
     Http2Room,
     Taken,
@@ -28,7 +29,6 @@ from tests.downstream.h2_stage import (
 from tests.downstream.stage import answer, begin
 from tests.fakes.clock import FakeClock
 
-OPEN = headers(end=False)
 PIECES = in_pieces(1, block(REQUEST), *range(1, 20))
 WIDE = HELLO + window(0, 2**30) + settings(initial_window_size=2**30)
 

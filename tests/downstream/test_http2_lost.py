@@ -14,10 +14,8 @@ from smgproxy.downstream.http2 import Http2Connection
 from smgproxy.downstream.http2_stream import Http2Request, Http2Response
 from smgproxy.wire.http2 import PREFACE, FrameReader
 from smgproxy.wire.http2_output import Http2Output
-from tests.downstream.h2_stage import Http2Room, data, headers, raw, rst, settings
+from tests.downstream.h2_stage import OPEN, Http2Room, data, headers, raw, rst, settings
 from tests.downstream.stage import DATE, answer, begin
-
-OPEN = headers(end=False)
 
 
 def close(room: Http2Room) -> None:

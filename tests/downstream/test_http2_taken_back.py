@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hyperframe.frame import (
     GoAwayFrame,
-    WindowUpdateFrame,
 )
 
 from smgproxy.core.errors import BodyAborted
@@ -14,6 +13,7 @@ from smgproxy.core.message import ResponseHead
 from smgproxy.downstream.http2 import RESETS
 from smgproxy.wire.http2 import PREFACE
 from tests.downstream.h2_stage import (
+    OPEN,
     REQUEST,
     Head,
     Http2Room,
@@ -25,27 +25,8 @@ from tests.downstream.h2_stage import (
     rst,
     settings,
     window,
-    with_fields,
 )
 from tests.downstream.stage import DATE, answer, begin
-
-OPEN = headers(end=False)
-EXPECTING = headers(1, with_fields((b"expect", b"100-continue")), end=False)
-
-
-def upload(stream_id: int, length: int) -> bytes:
-    return headers(
-        stream_id, with_fields((b"content-length", b"%d" % length)), end=False
-    )
-
-
-def credit(room: Http2Room) -> dict[int, int]:
-    """What the client was newly allowed to send, by stream; 0 is the connection."""
-    found: dict[int, int] = {}
-    for frame in room.of_kind(WindowUpdateFrame):
-        found[frame.stream_id] = found.get(frame.stream_id, 0) + frame.window_increment
-    return found
-
 
 # -- streams that clients take back --------------------------------------------------
 

@@ -4,40 +4,24 @@ from __future__ import annotations
 
 from hyperframe.frame import (
     RstStreamFrame,
-    WindowUpdateFrame,
 )
 
 from smgproxy.core.errors import UpstreamError
 from smgproxy.core.flow import Hold
 from tests.downstream.h2_stage import (
+    EXPECTING,
+    OPEN,
     Head,
     Http2Room,
     Taken,
     body_of,
+    credit,
     data,
     ended,
     headers,
     rst,
-    with_fields,
 )
 from tests.downstream.stage import answer, begin
-
-OPEN = headers(end=False)
-EXPECTING = headers(1, with_fields((b"expect", b"100-continue")), end=False)
-
-
-def upload(stream_id: int, length: int) -> bytes:
-    return headers(
-        stream_id, with_fields((b"content-length", b"%d" % length)), end=False
-    )
-
-
-def credit(room: Http2Room) -> dict[int, int]:
-    """What the client was newly allowed to send, by stream; 0 is the connection."""
-    found: dict[int, int] = {}
-    for frame in room.of_kind(WindowUpdateFrame):
-        found[frame.stream_id] = found.get(frame.stream_id, 0) + frame.window_increment
-    return found
 
 
 def test_a_body_that_nobody_takes_gets_no_window_and_stops_no_sibling() -> None:
