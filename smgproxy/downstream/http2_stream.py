@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from smgproxy.core.clock import monotonic
@@ -13,6 +12,7 @@ from smgproxy.core.message import RequestHead, ResponseHead
 from smgproxy.downstream.date import date
 from smgproxy.wire.http2 import FLOWING_WINDOW_BYTES, STREAM_WINDOW_BYTES
 from smgproxy.wire.http2_head import response_fields
+from smgproxy.wire.http2_output import Backlog
 
 if TYPE_CHECKING:
     from smgproxy.downstream.http2 import Http2Connection
@@ -112,7 +112,6 @@ class Http2Response(Sink):
         "_is_bodiless",
         "_is_head",
         "_waiting",
-        "_is_end_waiting",
         "request",
         "since",
     )
@@ -129,8 +128,7 @@ class Http2Response(Sink):
         )
         self._is_head = False
         self._is_bodiless = False
-        self._waiting: deque[memoryview] = deque()
-        self._is_end_waiting = False
+        self._waiting = Backlog()
         self.request = request
         self.since = 0.0  # when the client last took bytes while others wait
 
@@ -142,7 +140,7 @@ class Http2Response(Sink):
     @property
     def is_waiting(self) -> bool:
         """Whether bytes, or the end, wait for the client."""
-        return bool(self._waiting) or self._is_end_waiting
+        return bool(self._waiting)
 
     @property
     def is_begun(self) -> bool:
@@ -208,30 +206,17 @@ class Http2Response(Sink):
 
     def pump(self, limit_bytes: int) -> int:
         """Send waiting bytes, about ``limit_bytes`` at most; how many it was."""
-        connection, waiting = self._connection, self._waiting
-        total = 0
-        while connection is not None and waiting and total < limit_bytes:
-            data = waiting[0]
-            is_last = self._is_end_waiting and len(waiting) == 1
-            piece = data[: limit_bytes - total]
-            is_whole = len(piece) == len(data)
-            sent = connection.out.send_body(
-                self._stream_id, piece, is_last and is_whole
-            )
-            total += sent
-            if sent < len(data):
-                waiting[0] = data[sent:]
-                if sent < len(piece):
-                    break
-            else:
-                waiting.popleft()
-                if is_last:
-                    self._finish(connection)
+        connection = self._connection
+        if connection is None:
+            return 0
+        waiting = self._waiting
+        total, is_over = waiting.pump(connection.out, self._stream_id, limit_bytes)
+        if is_over:
+            self._finish(connection)
         if total:
             self.since = monotonic()
-        if not waiting and self.source is not None and connection is not None:
-            if not connection.out.is_full:
-                self.source.release(Hold.SINK_FULL)
+        if not waiting and self.source is not None and not connection.out.is_full:
+            self.source.release(Hold.SINK_FULL)
         return total
 
     def is_overdue(self, now: float, limits: ClientTimeouts) -> bool:
@@ -262,13 +247,8 @@ class Http2Response(Sink):
         request.abort(BodyAborted())
 
     def _keep(self, data: memoryview, end: bool) -> None:
-        if data:
-            self._waiting.append(data)
-        if end:
-            self._is_end_waiting = True
-            if not self._waiting:
-                self._waiting.append(memoryview(b""))
-        elif self.source is not None:
+        self._waiting.keep(data, end)
+        if not end and self.source is not None:
             self.source.hold(Hold.SINK_FULL)
 
     def _send_head(self, connection: Http2Connection, end: bool) -> None:
@@ -290,4 +270,3 @@ class Http2Response(Sink):
         self._pending = None
         self.source = None
         self._waiting.clear()
-        self._is_end_waiting = False

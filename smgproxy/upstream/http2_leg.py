@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from smgproxy.core.errors import (
@@ -19,6 +18,7 @@ from smgproxy.upstream.leg import Leg
 from smgproxy.wire.http1 import BadMessage
 from smgproxy.wire.http2 import FLOWING_WINDOW_BYTES, STREAM_WINDOW_BYTES
 from smgproxy.wire.http2_head import check_trailers, response_head
+from smgproxy.wire.http2_output import Backlog
 
 if TYPE_CHECKING:
     from smgproxy.upstream.http2 import SharedConnection
@@ -187,14 +187,13 @@ class Http2Upload(Sink):
     nowhere.
     """
 
-    __slots__ = ("_connection", "_leg", "_waiting", "_is_end_waiting")
+    __slots__ = ("_connection", "_leg", "_waiting")
 
     def __init__(self, connection: SharedConnection, leg: Http2Leg) -> None:
         super().__init__()
         self._connection: SharedConnection | None = connection
         self._leg = leg
-        self._waiting: deque[memoryview] = deque()
-        self._is_end_waiting = False
+        self._waiting = Backlog()
 
     @property
     def awaits_client(self) -> bool:
@@ -229,25 +228,14 @@ class Http2Upload(Sink):
 
     def pump(self, limit_bytes: int) -> int:
         """Send waiting bytes, about ``limit_bytes`` at most; how many it was."""
-        connection, waiting = self._connection, self._waiting
-        total = 0
-        while connection is not None and waiting and total < limit_bytes:
-            data = waiting[0]
-            piece = data[: limit_bytes - total]
-            is_last = self._is_end_waiting and len(waiting) == 1
-            end = is_last and len(piece) == len(data)
-            sent = connection.out.send_body(self._leg.stream_id, piece, end)
-            total += sent
-            if sent < len(data):
-                waiting[0] = data[sent:]
-                if sent < len(piece):
-                    return total
-            else:
-                waiting.popleft()
-                if end:
-                    self._finish()
-                    return total
-        if not waiting and connection is not None and not connection.out.is_full:
+        connection = self._connection
+        if connection is None:
+            return 0
+        waiting = self._waiting
+        total, is_over = waiting.pump(connection.out, self._leg.stream_id, limit_bytes)
+        if is_over:
+            self._finish()
+        elif not waiting and not connection.out.is_full:
             self.unhold()
         return total
 
@@ -265,8 +253,7 @@ class Http2Upload(Sink):
             source.abort(UpstreamError("the worker takes no more of the request"))
 
     def _keep(self, data: memoryview, end: bool) -> None:
-        self._waiting.append(data)
-        self._is_end_waiting = end
+        self._waiting.keep(data, end)
         if not end and self.source is not None:
             self.source.hold(Hold.SINK_FULL)
 

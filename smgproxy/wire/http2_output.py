@@ -5,6 +5,7 @@ Towards clients the frames are the h2 library's, towards workers http2_calling.p
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -26,6 +27,54 @@ class Waiting(Protocol):
 
     def pump(self, limit_bytes: int) -> int:
         """Send some of them; how many."""
+
+
+class Backlog:
+    """The bytes of one message that its peer's windows did not take, and its end."""
+
+    __slots__ = ("_pieces", "_has_end")
+
+    def __init__(self) -> None:
+        self._pieces: deque[memoryview] = deque()
+        self._has_end = False
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def keep(self, data: memoryview, end: bool) -> None:
+        """Take what waits behind the rest; the end may come with nothing."""
+        if data or (end and not self._pieces):
+            self._pieces.append(data)
+        if end:
+            self._has_end = True
+
+    def pump(
+        self, out: Http2Output, stream_id: int, limit_bytes: int
+    ) -> tuple[int, bool]:
+        """Send about ``limit_bytes`` at most: how many it was, and whether the end."""
+        pieces, total = self._pieces, 0
+        while pieces and total < limit_bytes:
+            data = pieces[0]
+            piece = data[: limit_bytes - total]
+            is_last = self._has_end and len(pieces) == 1
+            end = is_last and len(piece) == len(data)
+            sent = out.send_body(stream_id, piece, end)
+            total += sent
+            if sent < len(data):
+                pieces[0] = data[sent:]
+                if sent < len(piece):
+                    break
+            else:
+                pieces.popleft()
+                if end:
+                    self._has_end = False
+                    return total, True
+        return total, False
+
+    def clear(self) -> None:
+        """Nothing of it is wanted any more."""
+        self._pieces.clear()
+        self._has_end = False
 
 
 class Framer(Protocol):
