@@ -1,4 +1,5 @@
-"""Whose turn it is to read, when many connections have more to give than one read."""
+"""What waits for a turn of the event loop: reads to be shared out, writes to be put
+together."""
 
 from __future__ import annotations
 
@@ -48,3 +49,36 @@ class ReadTurns:
         self._is_due = bool(waiting)
         if self._is_due:
             self._call_soon(self._turn)
+
+
+class Unsent(Protocol):
+    """Who has bytes to write at the end of the turn."""
+
+    def send_unsent(self) -> None:
+        """Write them."""
+
+
+class Outbox:
+    """Has what is sent in one turn of the loop written at its end, one by one.
+
+    A peer that sleeps is woken by the first of such writes and is awake for the rest.
+    With other work between them it goes back to sleep each time, and to wake it costs
+    more than the write.
+    """
+
+    __slots__ = ("_call_soon", "_waiting")
+
+    def __init__(self, call_soon: CallSoon) -> None:
+        self._call_soon = call_soon
+        self._waiting: list[Unsent] = []
+
+    def add(self, unsent: Unsent) -> None:
+        """Have ``send_unsent`` called, once, when the turn is over."""
+        if not self._waiting:
+            self._call_soon(self._send)
+        self._waiting.append(unsent)
+
+    def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for unsent in waiting:
+            unsent.send_unsent()

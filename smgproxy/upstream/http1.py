@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # Bytes a worker may leave unread before its client is held, and where it goes on.
 HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
+# A longer body is handed over as it is rather than copied behind its head.
+_COPY_LIMIT = 16 * 1024
 # Why reading from the worker is paused.
 _BY_LEG, _BY_TURN = 1, 2
 # How an answer is fetched that still lies in the kernel when a write has failed.
@@ -78,6 +80,7 @@ class WorkerConnection(asyncio.Protocol):
         "_leg",
         "_upload",
         "_got_bytes",
+        "_unsent",
         "_pauses",
         "idle_since",
     )
@@ -89,6 +92,7 @@ class WorkerConnection(asyncio.Protocol):
         self._leg: Http1Leg | None = None
         self._upload: Http1Upload | None = None  # the leg's body, until it is sent
         self._got_bytes = False
+        self._unsent = b""  # a request that leaves at the end of the loop's turn
         self._pauses = 0
         self.idle_since = 0.0
 
@@ -107,15 +111,24 @@ class WorkerConnection(asyncio.Protocol):
         self, request: WorkerRequest, authority: bytes, deadline: float
     ) -> Http1Leg:
         """Send a request; its leg is the only one until the response has ended."""
+        pool, transport = self._pool, self._transport
+        assert pool is not None and transport is not None
         leg = self._begin(deadline)
-        assert self._transport is not None
         head = encode_request(request, authority)
         body = request.body
-        if len(body) <= 16384:
-            self._transport.write(head + body)
+        if len(body) <= _COPY_LIMIT:
+            self._unsent = head + body
+            pool.outbox.add(self)
         else:
-            self._transport.writelines((head, body))
+            transport.writelines((head, body))
         return leg
+
+    def send_unsent(self) -> None:
+        """Write the request that waited for the end of the turn, if still wanted."""
+        unsent, self._unsent = self._unsent, b""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.write(unsent)
 
     def upload(
         self, request: WorkerRequest, authority: bytes, deadline: float
@@ -318,6 +331,7 @@ class WorkerConnection(asyncio.Protocol):
             and transport is not None
             and not transport.is_closing()
             # A worker that answered before it had read the request is out of step.
+            and not self._unsent
             and not transport.get_write_buffer_size()
         ):
             self.idle_since = monotonic()

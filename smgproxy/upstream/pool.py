@@ -10,7 +10,7 @@ from smgproxy.core.clock import Sweeper, monotonic
 from smgproxy.core.errors import ConnectFailed, GatewayError, SendUnseen, UpstreamError
 from smgproxy.core.flow import BACKLOG_BYTES, Source, collect
 from smgproxy.core.message import ResponseHead, WorkerRequest
-from smgproxy.core.turns import ReadTurns
+from smgproxy.core.turns import Outbox, ReadTurns
 from smgproxy.fleet.worker import Worker
 from smgproxy.upstream.dial import dial
 from smgproxy.upstream.http1 import WorkerConnection
@@ -36,7 +36,7 @@ class WorkerPool:
     """
 
     __slots__ = (
-        *("worker", "loop", "turns"),
+        *("worker", "loop", "turns", "outbox"),
         *("_secure", "_idle", "_busy", "_shared", "_dialling", "_is_plain"),
     )
 
@@ -46,10 +46,12 @@ class WorkerPool:
         loop: asyncio.AbstractEventLoop,
         secure: Secure,
         turns: ReadTurns | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         self.worker = worker
         self.loop = loop
         self.turns = turns or ReadTurns(loop.call_soon)
+        self.outbox = outbox or Outbox(loop.call_soon)
         self._secure = secure
         # Insertion order is the stack: the warmest connection is used first, the
         # rest grow idle and expire. Popping one is the reservation.
@@ -249,13 +251,14 @@ class Fetched:
 class Upstream:
     """Calls workers over their pools."""
 
-    __slots__ = ("_pools", "_loop", "_turns", "_secure", "_sweeper", "resends")
+    __slots__ = ("_pools", "_loop", "_turns", "_out", "_secure", "_sweeper", "resends")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, secure: Secure) -> None:
         self._secure = secure
         self._pools: dict[Worker, WorkerPool] = {}
         self._loop = loop
         self._turns = ReadTurns(loop.call_soon)
+        self._out = Outbox(loop.call_soon)
         self._sweeper = Sweeper(loop.call_later, SWEEP_SECS, self._sweep)
         self.resends = 0  # second sends of a request whose connection died unanswered
 
@@ -384,7 +387,7 @@ class Upstream:
         pool = self._pools.get(worker)
         if pool is None:
             pool = self._pools[worker] = WorkerPool(
-                worker, self._loop, self._secure, self._turns
+                worker, self._loop, self._secure, self._turns, self._out
             )
         return pool
 

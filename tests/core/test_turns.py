@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from smgproxy.core.turns import READS_A_TURN, ReadTurns
+from smgproxy.core.turns import READS_A_TURN, Outbox, ReadTurns
 
 
 class Loop:
@@ -67,3 +67,40 @@ def test_the_loop_rests_when_nobody_waits() -> None:
     assert not loop.due
     turns.wait(lambda: None)
     assert len(loop.due) == 1
+
+
+class Letter:
+    """Something to send; it may write another."""
+
+    def __init__(self, sent: list[str], name: str) -> None:
+        self.sent = sent
+        self.name = name
+        self.next: Callable[[], None] | None = None
+
+    def send_unsent(self) -> None:
+        """Send it."""
+        self.sent.append(self.name)
+        if self.next is not None:
+            self.next()
+
+
+def test_what_is_sent_in_a_turn_leaves_in_order_when_it_is_over() -> None:
+    loop, sent = Loop(), list[str]()
+    outbox = Outbox(loop.call_soon)
+    for name in "abc":
+        outbox.add(Letter(sent, name))
+    assert sent == [] and len(loop.due) == 1
+    loop.turn()
+    assert sent == ["a", "b", "c"]
+
+
+def test_what_is_sent_while_others_leave_has_a_turn_of_its_own() -> None:
+    loop, sent = Loop(), list[str]()
+    outbox = Outbox(loop.call_soon)
+    first = Letter(sent, "a")
+    first.next = lambda: outbox.add(Letter(sent, "b"))
+    outbox.add(first)
+    loop.turn()
+    assert sent == ["a"]
+    loop.turn()
+    assert sent == ["a", "b"]

@@ -99,8 +99,10 @@ class Line:
         self.connection, self.transport = self.plant.dial()
 
     def send(self, body: bytes = b"{}", deadline: float = DEADLINE) -> Http1Leg:
-        """Send a request on it."""
-        return self.connection.send(ask(body), b"w", deadline)
+        """Send a request on it; the turn of the loop in which it leaves is over."""
+        leg = self.connection.send(ask(body), b"w", deadline)
+        self.plant.loop.turn()
+        return leg
 
     def says(self, *pieces: bytes) -> None:
         """What the worker sends."""

@@ -24,6 +24,7 @@ def park(plant: Plant, *connections: Connected) -> None:
     """Let each connection carry one request and go idle."""
     for connection, transport in connections:
         connection.send(ask(), b"w", DEADLINE)
+        plant.loop.turn()
         transport.peer_sends(OK)
 
 
