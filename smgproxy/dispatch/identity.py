@@ -17,7 +17,8 @@ DEFAULT_ID_HEADERS = (
 )
 # 1 to 128 visible ASCII characters; anything else is replaced.
 _USABLE = re.compile(rb"[!-~]{1,128}")
-_ID_BYTES = 18  # 24 characters of base64
+_ID_BYTES = 18
+_ID_LETTERS = 24  # base64 of as many bytes
 _ALPHANUMERIC = bytes.maketrans(b"+/", b"Xx")
 _POOL_IDS = 256
 
@@ -34,31 +35,28 @@ class RequestIds:
     taken, a bad one is replaced, and later headers are not tried.
     """
 
-    __slots__ = ("_names", "_random", "_at")
+    __slots__ = ("_names", "_set", "_fresh")
 
     def __init__(self, names: tuple[str, ...] = ()) -> None:
         given = tuple(name.lower().encode() for name in names)
         self._names = given or DEFAULT_ID_HEADERS
-        self._random = b""
-        self._at = 0
+        self._set = frozenset(self._names)
+        self._fresh: list[bytes] = []
 
     def choose(self, head: RequestHead) -> bytes:
         """The id for a request."""
         first = head.first
-        for name in self._names:
-            value = first.get(name)
-            if value is not None:
-                if is_usable(value):
-                    return value
-                break
-        return ID_PREFIXES.get(head.path, DEFAULT_ID_PREFIX) + self._fresh()
+        if not self._set.isdisjoint(first):
+            value = next(first[name] for name in self._names if name in first)
+            if is_usable(value):
+                return value
+        if not self._fresh:
+            self._fresh = _fresh_ids()
+        return ID_PREFIXES.get(head.path, DEFAULT_ID_PREFIX) + self._fresh.pop()
 
-    def _fresh(self) -> bytes:
-        """24 random letters and digits; the kernel is asked once for many."""
-        at = self._at
-        if at >= len(self._random):
-            self._random = os.urandom(_ID_BYTES * _POOL_IDS)
-            at = 0
-        self._at = at + _ID_BYTES
-        raw = self._random[at : at + _ID_BYTES]
-        return base64.b64encode(raw).translate(_ALPHANUMERIC)
+
+def _fresh_ids() -> list[bytes]:
+    """Many times 24 random letters and digits; the kernel is asked once for them."""
+    text = base64.b64encode(os.urandom(_ID_BYTES * _POOL_IDS))
+    text = text.translate(_ALPHANUMERIC)
+    return [text[at : at + _ID_LETTERS] for at in range(0, len(text), _ID_LETTERS)]
