@@ -162,10 +162,13 @@ class Source:
         """
         if not self.is_ended or self._error is not None:
             return None
-        backlog, self._backlog = self._backlog, None
-        self._backlog_bytes = 0
+        backlog = self._backlog
         self._sink = None
-        self._match_transport()
+        if backlog is not None:
+            self._backlog = None
+            self._backlog_bytes = 0
+        if self._is_paused:
+            self._match_transport()
         if not backlog:
             return b""
         if len(backlog) == 1:
@@ -219,10 +222,11 @@ class Source:
     def _keep(self, data: bytes, end: bool, size: int) -> None:
         backlog = self._backlog
         if backlog is None:
-            backlog = self._backlog = deque()
-        if backlog and len(backlog[-1][0]) + size <= self.small_bytes:
-            data = backlog.pop()[0] + data
-        backlog.append((data, end))
+            self._backlog = deque(((data, end),))
+        else:
+            if backlog and len(backlog[-1][0]) + size <= self.small_bytes:
+                data = backlog.pop()[0] + data
+            backlog.append((data, end))
         self._backlog_bytes += size
         if self._holds != Hold.NO_SINK or self._backlog_bytes >= BACKLOG_BYTES:
             self._match_transport()
