@@ -97,7 +97,7 @@ class Exchange:
         self.committed_at = 0.0
         self.status = 0
         self.error_code = ""
-        self.span: Any = None  # what the log says of it
+        self.span = ""  # the log's words for it
 
     def commit(self) -> None:
         """The response begins: from here on no other answer is possible."""

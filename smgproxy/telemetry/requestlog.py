@@ -5,11 +5,15 @@ from __future__ import annotations
 import logging
 import time
 
+from smgproxy.core.message import RequestHead
 from smgproxy.telemetry.logs import LEVELS, place_of, printable, quoted, stamp
 from smgproxy.telemetry.output import Lines
+from smgproxy.telemetry.stats import METHODS
 
 # Lines that wait for a timer; more are passed on at once, and bounded there.
 MAX_WAITING = 1000
+# Workers whose words are kept; a fleet whose members come and go starts over.
+MAX_WORKERS = 1024
 _PROBES = frozenset(("/health", "/liveness", "/readiness"))
 _REQUEST, _RESPONSE = "smg::request", "smg::response"
 _STARTED = "started processing request"
@@ -26,19 +30,6 @@ _CLIENT_CLOSED = 499
 _LEFT = "client closed the request"
 
 
-class Span:
-    """What both lines of a request say of it, put into words once."""
-
-    __slots__ = ("method", "path", "version", "request_id", "shown")
-
-    def __init__(self, method: str, path: str, version: str, request_id: bytes) -> None:
-        self.method = method
-        self.path = path  # as the client spelt it, without the query
-        self.version = version  # HTTP/1.1
-        self.request_id = request_id
-        self.shown = ""
-
-
 class RequestLog:
     """Keeps lines until ``flush``, which a timer calls about twice a second.
 
@@ -46,55 +37,64 @@ class RequestLog:
     Credentials, query strings and bodies never get here.
     """
 
-    __slots__ = ("_level", "_form", "_lines", "_waiting")
+    __slots__ = (
+        *("_level", "_form", "_lines", "_waiting", "_second", "_stamp"),
+        *("_beginnings", "_workers"),
+    )
 
     def __init__(self, level: str, is_json: bool, lines: Lines) -> None:
         self._level = LEVELS[level]
         self._form = _JsonForm() if is_json else _TextForm()
         self._lines = lines
         self._waiting: list[str] = []
+        self._second = 0  # the last one something was written in, and how it is shown
+        self._stamp = ""
+        # What was put into words before: of requests by method and template, of
+        # workers by URL. Both are few.
+        self._beginnings: dict[tuple[str, str, str], str] = {}
+        self._workers: dict[str, str] = {}
 
-    def wants_start(self, template: str) -> bool:
-        """Whether the beginning of a request of this route is to be recorded."""
-        return _level_of(template, 200, "") >= self._level
+    def started(self, head: RequestHead, template: str, request_id: bytes) -> str:
+        """Keep the line of a request that began.
 
-    def wants_end(self, template: str, status: int, error_code: str) -> bool:
-        """Whether a request that ended so is to be recorded."""
-        return _level_of(template, status, error_code) >= self._level
-
-    def started(self, span: Span, template: str) -> None:
-        """Keep the line of a request that began."""
-        form = self._form
-        if not span.shown:
-            span.shown = form.show(span)
-        self._keep(form.start(span.shown, template in _PROBES))
+        Returns what its last line repeats; nothing when neither line is wanted so far.
+        """
+        is_probe = template in _PROBES
+        if self._level > (logging.DEBUG if is_probe else logging.INFO):
+            return ""
+        span = self._span(head, template, request_id)
+        self._keep(self._form.start(self._now(), span, is_probe))
+        return span
 
     def ended(
         self,
-        span: Span,
+        span: str,
+        head: RequestHead,
         template: str,
+        request_id: bytes,
         *,
         status: int,
         error_code: str,
         worker: str,
         secs: float,
     ) -> None:
-        """Keep the line of a request that is over."""
-        level, message = _SAYS[_level_of(template, status, error_code)]
+        """Keep the line of a request that is over; ``span`` as ``started`` gave it."""
+        number = _level_of(template, status, error_code)
+        if number < self._level:
+            return
+        level, message = _SAYS[number]
         if error_code == "stream_error":
             message = _BROKEN
         elif status == _CLIENT_CLOSED:
             message = _LEFT
         form = self._form
-        if not span.shown:
-            span.shown = form.show(span)
-        more = ""
-        if error_code:
-            more = form.more("error_code", error_code)
+        more = form.more("error_code", error_code) if error_code else ""
         if worker:
-            more += form.more("worker", worker)
+            more += self._workers.get(worker) or self._worker(worker)
+        if not span:
+            span = self._span(head, template, request_id)
         latency = int(secs * 1_000_000)
-        self._keep(form.end(span.shown, level, message, status, latency, more))
+        self._keep(form.end(self._now(), span, level, message, status, latency, more))
 
     def flush(self) -> None:
         """Write what waits, with one write."""
@@ -108,45 +108,84 @@ class RequestLog:
         if len(self._waiting) >= MAX_WAITING:
             self.flush()
 
+    def _now(self) -> str:
+        now = int(time.time())
+        if now != self._second:
+            self._second, self._stamp = now, stamp(now)
+        return self._stamp
+
+    def _span(self, head: RequestHead, template: str, request_id: bytes) -> str:
+        """The words for a request, still open at the end."""
+        method, path = head.method, head.path
+        if head.is_http2:
+            version = "HTTP/2.0"
+        else:
+            version = "HTTP/1.0" if head.is_http10 else "HTTP/1.1"
+        identity = quoted(request_id.decode("ascii", "replace"))
+        form = self._form
+        if path != template or method not in METHODS:
+            # The client's own spelling: of those there may be any number.
+            return form.span(form.beginning(method, path, version), version, identity)
+        key = (method, template, version)
+        beginning = self._beginnings.get(key)
+        if beginning is None:
+            beginning = self._beginnings[key] = form.beginning(*key)
+        return form.span(beginning, version, identity)
+
+    def _worker(self, url: str) -> str:
+        if len(self._workers) >= MAX_WORKERS:
+            self._workers.clear()
+        shown = self._workers[url] = self._form.more("worker", url)
+        return shown
+
 
 def _level_of(template: str, status: int, error_code: str) -> int:
     if error_code == "stream_error":
         return logging.ERROR  # the status was sent before the stream broke
     if template in _PROBES:
         return logging.DEBUG
+    if status < 400:
+        return logging.INFO
     if status >= 500:
         return logging.ERROR
-    is_warning = status >= 400 and status != _CLIENT_CLOSED
-    return logging.WARNING if is_warning else logging.INFO
+    return logging.INFO if status == _CLIENT_CLOSED else logging.WARNING
 
 
 class _TextForm:
     """``TIME LEVEL http_request{...}: TARGET: FILE: LINE: MESSAGE ...`` (contract)."""
 
-    def show(self, span: Span) -> str:
-        """The words of a request, still open at the end."""
-        identity = quoted(span.request_id.decode("ascii", "replace"))
+    def beginning(self, method: str, path: str, version: str) -> str:
+        """What comes before a request's id."""
         return (
-            f"http_request{{method={printable(span.method)} "
-            f"path={printable(span.path)} version={span.version} "
-            f'module="smg" request_id={identity}'
+            f"http_request{{method={printable(method)} path={printable(path)} "
+            f'version={version} module="smg" request_id='
         )
 
-    def start(self, shown: str, is_probe: bool) -> str:
+    def span(self, beginning: str, version: str, identity: str) -> str:
+        """The words for a request, still open at the end."""
+        return beginning + identity
+
+    def start(self, now: str, span: str, is_probe: bool) -> str:
         """A request's first line."""
-        level = "DEBUG" if is_probe else " INFO"
-        return f"{stamp(time.time())} {level} {shown}{_START_TEXT}"
+        return f"{now} {'DEBUG' if is_probe else ' INFO'} {span}{_START_TEXT}"
 
     def more(self, name: str, value: str) -> str:
         """One more fact behind the message."""
         return f" {name}={quoted(value)}"
 
     def end(
-        self, shown: str, level: str, message: str, status: int, latency: int, more: str
+        self,
+        now: str,
+        span: str,
+        level: str,
+        message: str,
+        status: int,
+        latency: int,
+        more: str,
     ) -> str:
         """A request's last line."""
         return (
-            f"{stamp(time.time())} {level:>5} {shown} status_code={status} "
+            f"{now} {level:>5} {span} status_code={status} "
             f"latency={latency}{_END_TEXT}{message}{more}"
         )
 
@@ -154,21 +193,23 @@ class _TextForm:
 class _JsonForm:
     """One object a line (contract)."""
 
-    def show(self, span: Span) -> str:
-        """The members of a request, still open at the end."""
-        identity = quoted(span.request_id.decode("ascii", "replace"))
+    def beginning(self, method: str, path: str, version: str) -> str:
+        """What comes before a request's id."""
         return (
-            f'{{"method":{quoted(span.method)},"module":"smg",'
-            f'"path":{quoted(span.path)},"request_id":{identity},'
-            f'"version":"{span.version}"'
+            f'{{"method":{quoted(method)},"module":"smg","path":{quoted(path)},'
+            f'"request_id":'
         )
 
-    def start(self, shown: str, is_probe: bool) -> str:
+    def span(self, beginning: str, version: str, identity: str) -> str:
+        """The members of a request, still open at the end."""
+        return f'{beginning}{identity},"version":"{version}"'
+
+    def start(self, now: str, span: str, is_probe: bool) -> str:
         """A request's first line."""
         level = "DEBUG" if is_probe else "INFO"
-        scope = f'{shown},"name":"http_request"}}'
+        scope = f'{span},"name":"http_request"}}'
         return (
-            f'{{"timestamp":"{stamp(time.time())}","level":"{level}",{_START_JSON}'
+            f'{{"timestamp":"{now}","level":"{level}",{_START_JSON}'
             f'"span":{scope},"spans":[{scope}]}}'
         )
 
@@ -177,15 +218,22 @@ class _JsonForm:
         return f',"{name}":{quoted(value)}'
 
     def end(
-        self, shown: str, level: str, message: str, status: int, latency: int, more: str
+        self,
+        now: str,
+        span: str,
+        level: str,
+        message: str,
+        status: int,
+        latency: int,
+        more: str,
     ) -> str:
         """A request's last line."""
         scope = (
-            f'{shown},"status_code":{status},"latency":{latency},'
+            f'{span},"status_code":{status},"latency":{latency},'
             f'"name":"http_request"}}'
         )
         return (
-            f'{{"timestamp":"{stamp(time.time())}","level":"{level}",'
+            f'{{"timestamp":"{now}","level":"{level}",'
             f'"message":"{message}"{more},{_END_JSON}'
             f'"span":{scope},"spans":[{scope}]}}'
         )

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import ujson
 
+from smgproxy.core.message import RequestHead
 from smgproxy.telemetry.logs import LogFormatter, printable
-from smgproxy.telemetry.requestlog import MAX_WAITING, RequestLog, Span
+from smgproxy.telemetry.requestlog import MAX_WAITING, MAX_WORKERS, RequestLog
 
 HOSTILE = "/a\n2026-01-01 ERROR forged\x1b[31m\u202e"
 
@@ -31,19 +32,24 @@ class Written:
 CHAT = "/v1/chat/completions"
 
 
-def span(path: str = CHAT, method: str = "POST", request_id: bytes = b"id-1") -> Span:
-    return Span(method, path, "HTTP/1.1", request_id)
+def start(
+    log: RequestLog, path: str = CHAT, method: str = "POST", request_id: bytes = b"id-1"
+) -> None:
+    log.started(RequestHead(method, path, "", []), CHAT, request_id)
 
 
-def end(log: RequestLog, one: Span | None = None, **changes: Any) -> None:
+def end(log: RequestLog, head: RequestHead | None = None, **changes: Any) -> None:
     facts: dict[str, Any] = {
+        "span": "",
+        "head": head or RequestHead("POST", CHAT, "", []),
         "template": CHAT,
+        "request_id": b"id-1",
         "status": 200,
         "error_code": "",
         "worker": "http://w",
         "secs": 0.0015,
     }
-    log.ended(one or span(), **{**facts, **changes})
+    log.ended(**{**facts, **changes})
 
 
 def without_place(line: str) -> str:
@@ -54,7 +60,7 @@ def without_place(line: str) -> str:
 def test_the_two_lines_of_a_request_as_text() -> None:
     written = Written()
     log = RequestLog("info", False, written)
-    log.started(span(), CHAT)
+    start(log)
     end(log, status=503, error_code="no_available_workers", worker="")
     log.flush()
     first, last = map(without_place, written.text.splitlines())
@@ -73,7 +79,7 @@ def test_the_two_lines_of_a_request_as_text() -> None:
 def test_the_two_lines_of_a_request_as_json() -> None:
     written = Written()
     log = RequestLog("info", True, written)
-    log.started(span(), CHAT)
+    start(log)
     end(log, status=404, error_code="model_not_found")
     log.flush()
     first, last = map(ujson.loads, written.text.splitlines())
@@ -124,9 +130,10 @@ def test_the_keys_of_a_json_line_stand_in_the_contracts_order() -> None:
 def test_what_a_client_chose_cannot_forge_a_line(is_json: bool) -> None:
     written = Written()
     log = RequestLog("info", is_json, written)
-    one = span(HOSTILE, "\x1b[2J", b'a"}: x')
-    log.started(one, CHAT)
-    end(log, one, worker="http://w\n", error_code='"\n')
+    head = RequestHead("\x1b[2J", HOSTILE, "", [])
+    bad_id = b'a"}: x'
+    log.started(head, CHAT, bad_id)
+    end(log, head, request_id=bad_id, worker="http://w\n", error_code='"\n')
     log.flush()
     assert written.text.count("\n") == 2
     assert "\x1b" not in written.text
@@ -149,15 +156,17 @@ def test_what_a_client_chose_cannot_forge_a_line(is_json: bool) -> None:
 def test_levels_follow_the_status(
     level: str, template: str, status: int, is_wanted: bool
 ) -> None:
-    log = RequestLog(level, False, Written())
-    assert log.wants_end(template, status, "") == is_wanted
+    written = Written()
+    log = RequestLog(level, False, written)
+    end(log, template=template, status=status)
+    log.flush()
+    assert bool(written.text) == is_wanted
 
 
 def test_a_stream_that_broke_behind_its_head_is_an_error() -> None:
     written = Written()
     log = RequestLog("error", False, written)
-    assert log.wants_end("/v1/messages", 200, "stream_error")
-    end(log, error_code="stream_error")
+    end(log, template="/v1/messages", error_code="stream_error")
     log.flush()
     assert " ERROR " in written.text
 
@@ -223,8 +232,33 @@ def test_a_json_line_says_how_the_request_ended(
 def test_the_beginning_is_told_at_info_and_that_of_a_probe_at_debug(
     level: str, template: str, is_wanted: bool
 ) -> None:
-    log = RequestLog(level, False, Written())
-    assert log.wants_start(template) == is_wanted
+    written = Written()
+    log = RequestLog(level, False, written)
+    log.started(RequestHead("GET", template, "", []), template, b"id-1")
+    log.flush()
+    assert bool(written.text) == is_wanted
+
+
+def test_a_last_line_repeats_what_the_first_said() -> None:
+    written = Written()
+    log = RequestLog("info", False, written)
+    head = RequestHead("POST", CHAT, "", [])
+    words = log.started(head, CHAT, b"id-1")
+    end(log, span=words)
+    end(log)
+    log.flush()
+    _, repeated, anew = written.text.splitlines()
+    assert without_place(repeated) == without_place(anew)
+
+
+def test_workers_that_come_and_go_are_not_all_remembered() -> None:
+    written = Written()
+    log = RequestLog("info", False, written)
+    for number in range(MAX_WORKERS + 1):
+        end(log, worker=f"http://w{number}")
+    log.flush()
+    assert len(log._workers) == 1
+    assert f'worker="http://w{MAX_WORKERS}"' in written.text
 
 
 def test_nothing_is_written_when_nothing_happened() -> None:

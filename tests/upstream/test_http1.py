@@ -19,16 +19,7 @@ from smgproxy.core.turns import FULL_READ_BYTES
 from smgproxy.upstream.http1 import Http1Leg, WorkerConnection
 from smgproxy.upstream.pool import WorkerPool
 from smgproxy.wire.http1_response import ResponseReader
-from tests.upstream.stage import (
-    DEADLINE,
-    OK,
-    STREAM,
-    FakeLoop,
-    Kept,
-    Line,
-    Plant,
-    ask,
-)
+from tests.upstream.stage import OK, STREAM, FakeLoop, Kept, Line
 
 GIVEN_UP = UpstreamError("given up")
 
@@ -48,38 +39,6 @@ def test_a_request_is_one_write(line: Line) -> None:
 def test_a_large_request_is_one_write_too(line: Line) -> None:
     line.send(b"x" * 100_000)
     assert len(line.transport.syscalls) == 1
-
-
-def test_requests_of_one_turn_leave_one_behind_the_other(loop: FakeLoop) -> None:
-    plant = Plant(loop)
-    one, other = plant.dial(), plant.dial()
-    for connection, _ in (one, other):
-        connection.send(ask(), b"w", DEADLINE)
-    assert [transport.syscalls for _, transport in (one, other)] == [[], []]
-    loop.turn()
-    assert [len(transport.syscalls) for _, transport in (one, other)] == [1, 1]
-
-
-def test_a_request_that_was_given_up_within_its_turn_never_leaves(
-    loop: FakeLoop,
-) -> None:
-    plant = Plant(loop)
-    connection, transport = plant.dial()
-    connection.send(ask(), b"w", DEADLINE).abort(UpstreamError("gone"))
-    loop.turn()
-    assert transport.syscalls == []
-
-
-def test_a_worker_that_answers_before_it_was_asked_is_not_used_again(
-    loop: FakeLoop,
-) -> None:
-    plant = Plant(loop)
-    connection, transport = plant.dial()
-    connection.send(ask(), b"w", DEADLINE)
-    transport.peer_sends(OK)
-    loop.turn()
-    assert transport.syscalls == []
-    assert plant.pool.counts() == (0, 0)
 
 
 def test_a_whole_answer_gives_the_connection_back(line: Line) -> None:
