@@ -18,7 +18,6 @@ from smgproxy.admission.budgets import Budgets
 from smgproxy.admission.classes import CLASS_NAMES
 from smgproxy.admission.tenants import Callers
 from smgproxy.api.bodies import BodyReader
-from smgproxy.api.cors import Cors
 from smgproxy.api.endpoints import FORMS, INFERENCE, Routes
 from smgproxy.banner import Facts, banner
 from smgproxy.control.metrics import metrics_routes
@@ -28,7 +27,9 @@ from smgproxy.core.clock import Sweeper, monotonic
 from smgproxy.discovery import Discovery
 from smgproxy.dispatch.account import Account
 from smgproxy.dispatch.admit import open_gate
+from smgproxy.dispatch.fallback import Fallbacks
 from smgproxy.dispatch.forward import Forwarder
+from smgproxy.dispatch.headers import SERVED_MODEL
 from smgproxy.dispatch.keepalive import KeepAlives
 from smgproxy.dispatch.realtime_routes import RealtimeRoutes
 from smgproxy.dispatch.serve import Dispatcher, SideDispatcher
@@ -49,7 +50,7 @@ from smgproxy.telemetry.fleet_metrics import overload_families
 from smgproxy.telemetry.logs import set_up_logs
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.requestlog import RequestLog
-from smgproxy.telemetry.routing_metrics import PolicyFamilies
+from smgproxy.telemetry.routing_metrics import PolicyFamilies, fallback_families
 from smgproxy.telemetry.stats import (
     DURATION_BOUNDS,
     Histogram,
@@ -133,6 +134,8 @@ class Gateway:
         )
         rules = settings.tenant_rules
         self.budgets = None if rules is None else Budgets(rules, monotonic())
+        chains = settings.fallbacks.chains()
+        self._fallbacks = Fallbacks(chains, self.router) if chains else None
         self._forwarder = Forwarder(
             BodyReader(settings.aliases.canonical_names()),
             self.router,
@@ -143,6 +146,7 @@ class Gateway:
             loop,
             self.budgets,
             settings.policies.routing_key_override,
+            self._fallbacks,
         )
         self.realtime = RealtimeRoutes(
             self.registry,
@@ -154,6 +158,7 @@ class Gateway:
             settings.dispatch.max_payload_size,
             loop,
             self.budgets,
+            self._fallbacks,
         )
         self.dispatcher = Dispatcher(
             self._routes(),
@@ -162,7 +167,7 @@ class Gateway:
             settings.dispatch,
             loop,
             self._callers(),
-            Cors(settings.cors) if settings.cors.cors_allowed_origins else None,
+            settings.cors.rules((SERVED_MODEL,) if chains else ()),
         )
         self.listener = Listener(
             settings.clients, settings.heads, self.dispatcher.on_exchange
@@ -378,6 +383,9 @@ class Gateway:
                 PolicyFamilies(self.router.policies).collect,
                 self._discovery.families,
                 self.realtime.stats.families,
+                lambda: fallback_families(
+                    {} if self._fallbacks is None else self._fallbacks.counts
+                ),
             ],
         )
         return Exposition(sources, __version__)

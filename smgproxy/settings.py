@@ -29,6 +29,7 @@ from smgproxy.fleet.breaker import BreakerOptions
 from smgproxy.fleet.discovery_options import DiscoveryOptions
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.overload import OverloadOptions
+from smgproxy.routing.fallback import FallbackOptions
 from smgproxy.routing.options import PolicyOptions
 from smgproxy.routing.policies.power_of_two import PowerOfTwoPolicy
 from smgproxy.routing.router import RoutingOptions
@@ -113,6 +114,7 @@ class Settings:
     routing: RoutingOptions = RoutingOptions()
     dispatch: DispatchOptions = DispatchOptions()
     aliases: AliasOptions = AliasOptions()
+    fallbacks: FallbackOptions = FallbackOptions()
     cors: CorsOptions = CorsOptions()
     realtime: RealtimeOptions = RealtimeOptions()
     fleet: FleetOptions = FleetOptions()
@@ -192,6 +194,7 @@ _ROOMS: dict[str, Callable[..., Any]] = {
     "routing": RoutingOptions,
     "dispatch": DispatchOptions,
     "aliases": AliasOptions,
+    "fallbacks": FallbackOptions,
     "cors": CorsOptions,
     "realtime": RealtimeOptions,
     "telemetry": TelemetryOptions,
@@ -276,6 +279,7 @@ def make_settings(
     try:
         rooms = {room: make(**values[room]) for room, make in _ROOMS.items()}
         rooms["policies"].check(rooms["routing"].policy)
+        rooms["fallbacks"].check(rooms["aliases"].canonical_names())
         rooms["simulated"] = rooms["simulated"].options()
         rooms["tenant_rules"] = rooms["tenant_rules"].rules()
         callers = rooms.pop("callers")

@@ -83,6 +83,11 @@ class Scope:
         limit = float(self.quota.tokens_per_minute)
         self.tokens = min(limit, self.tokens - tokens)
 
+    def give_back(self, tokens: int) -> None:
+        """Undo ``take``; after ``refill``."""
+        self.correct(-tokens)
+        self.requests = min(float(self.quota.requests_per_minute), self.requests + 1)
+
     @property
     def is_full(self) -> bool:
         """Whether forgetting it changes nothing; after ``refill``."""
@@ -144,6 +149,29 @@ class Reservation:
     def is_open(self) -> bool:
         """Whether it has not ended yet."""
         return self._budget is not None
+
+    def allows(self, model: str, now: float) -> bool:
+        """Whether the rule of another model could pay for it, too."""
+        if self._budget is None:
+            return False
+        scopes = self._budget.scopes(model, now)
+        return not any(
+            one.wait_secs(self.estimate) for one in scopes if one not in self._scopes
+        )
+
+    def move(self, model: str, now: float) -> None:
+        """Charge the rule of another model instead, whether or not it can pay."""
+        if self._budget is None:
+            return
+        scopes = self._budget.scopes(model, now)
+        for scope in scopes:
+            if scope not in self._scopes:
+                scope.take(self.estimate)
+        for scope in self._scopes:
+            if scope not in scopes:
+                scope.refill(now)
+                scope.give_back(self.estimate)
+        self._scopes = scopes
 
     def settle(self, prompt: int | None, completion: int | None, now: float) -> None:
         """End it with the tokens used; of a count that is missing, the estimate stands.

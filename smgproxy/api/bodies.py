@@ -48,6 +48,15 @@ class Call:
         self.request: Body | None = request
         self.is_resliced = is_resliced
 
+    def rename(self, model: str) -> None:
+        """Ask for another model; the body that goes on names it, and is else the same.
+
+        For a call whose body names one. What was read of it keeps the client's name.
+        """
+        self.model = model
+        edits: Edits = {"model": msgspec.json.encode(model)}
+        self.body = rebuilt(outline_of(self.body), edits)
+
     # -- what the choice of a worker may ask -----------------------------------------
 
     def text(self) -> str:

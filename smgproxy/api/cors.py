@@ -55,6 +55,10 @@ class CorsOptions:
                 "of origins"
             )
 
+    def rules(self, exposed: tuple[bytes, ...] = ()) -> Cors | None:
+        """What pages are told; None when none may call. ``exposed``: as in Cors."""
+        return Cors(self, exposed) if self.cors_allowed_origins else None
+
 
 class Cors:
     """The answers to preflights and the header fields of all other answers."""
@@ -62,15 +66,17 @@ class Cors:
     # What a worker said about the same is not relayed.
     REPLACED = frozenset((ALLOW_ORIGIN, EXPOSE_HEADERS))
 
-    __slots__ = ("_origins", "_is_any")
+    __slots__ = ("_origins", "_is_any", "_exposed")
 
-    def __init__(self, options: CorsOptions) -> None:
+    def __init__(self, options: CorsOptions, exposed: tuple[bytes, ...] = ()) -> None:
+        """``exposed``: further header fields that pages may read."""
         self._origins = {one.encode() for one in options.cors_allowed_origins}
         self._is_any = _ANY.encode() in self._origins
+        self._exposed = b",".join((_RESPONSE_HEADERS, *exposed))
 
     def headers(self, origin: bytes | None) -> Headers:
         """What is said on an ordinary answer to ``origin``."""
-        exposed = b"*" if self._is_any else _RESPONSE_HEADERS
+        exposed = b"*" if self._is_any else self._exposed
         return [*self._allowed(origin), (EXPOSE_HEADERS, exposed)]
 
     def preflight(self, origin: bytes | None) -> Reply:

@@ -38,7 +38,8 @@ class Exchange:
     and ``opened_at``; its response sink ``status`` and ``committed_at``;
     dispatch/serve.py ``task``, ``id``, ``path``, ``tenant`` and ``has_gateway_key``;
     dispatch/admit.py ``ticket``; dispatch/charge.py ``reservation``;
-    dispatch/forward.py ``worker`` and ``done``; whoever answers with an error
+    dispatch/forward.py ``worker`` and ``done``; dispatch/fallback.py ``served_model``;
+    whoever answers with an error
     ``error_code``; dispatch/account.py ``span``; ``verdict`` only the methods here,
     and ``phase`` too, but that dispatch/admit.py tells QUEUED and ADMITTED.
     """
@@ -55,6 +56,7 @@ class Exchange:
         "ticket",
         "reservation",
         "worker",
+        "served_model",
         "phase",
         "verdict",
         "task",
@@ -88,6 +90,8 @@ class Exchange:
         # What its tenant was charged for it; closed by dispatch/serve.py at the latest.
         self.reservation: Any = None
         self.worker: Any = None
+        # The name of the model that serves, when it stands in for the one asked for.
+        self.served_model: bytes | None = None
         self.phase = Phase.OPENED
         self.verdict: Verdict | None = None
         self.task: asyncio.Task[None] | None = None

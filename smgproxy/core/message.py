@@ -40,6 +40,7 @@ WITHHELD_FROM_CLIENT = frozenset(
         b"content-length",
         b"x-smg-error-code",
         b"x-smg-routed-worker-id",
+        b"x-smg-served-model",
         b"x-request-id",
     )
 )

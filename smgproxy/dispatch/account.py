@@ -44,11 +44,12 @@ class Account:
             else:
                 status, code = CLIENT_CLOSED_REQUEST, "client_closed_request"
         http.count_response(exchange.path, status, code)
-        worker = exchange.worker
+        worker, served = exchange.worker, exchange.served_model
         self._log.ended(
             *(exchange.span, exchange.head, exchange.path, exchange.id),
             status=status,
             error_code=code,
             worker="" if worker is None else worker.url,
             secs=monotonic() - exchange.opened_at,
+            served_model="" if served is None else served.decode(),
         )

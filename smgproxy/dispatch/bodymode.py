@@ -34,6 +34,8 @@ WORKER_MUTATES_BODY = BodyPath(False, "worker_mutates_body")
 WASM_REQUEST_HOOK = BodyPath(False, "wasm_request_hook")
 NO_CONTENT_LENGTH = BodyPath(False, "no_content_length")
 RETRYABLE = BodyPath(False, "retryable")
+# Not the contract's: a fallback's worker must read its own name in the body.
+MODEL_FALLBACK = BodyPath(False, "model_fallback")
 RETRY_FORFEITED = BodyPath(True, "retry_forfeited")
 PURE_FORWARD = BodyPath(True, "pure_forward")
 # Not the table's: a body that was to stream, but no worker could be picked for it.
@@ -49,6 +51,7 @@ class BodyRules:
 
     has_key_override: bool = False
     has_request_hook: bool = False
+    has_fallbacks: bool = False
     retries_enabled: bool = True
     max_buffered_bytes: int = 1048576
 
@@ -83,9 +86,9 @@ def choose_path(head: RequestHead, rules: BodyRules, state: RoutingState) -> Bod
         return WASM_REQUEST_HOOK
     if head.content_length is None or b"content-length" not in head.first:
         return NO_CONTENT_LENGTH
-    if not rules.retries_enabled:
-        return PURE_FORWARD
     # A limit of 0 keeps no body, the empty one included.
-    if 0 < rules.max_buffered_bytes >= head.content_length:
+    if rules.retries_enabled and 0 < rules.max_buffered_bytes >= head.content_length:
         return RETRYABLE
-    return RETRY_FORFEITED
+    if rules.has_fallbacks:
+        return MODEL_FALLBACK
+    return RETRY_FORFEITED if rules.retries_enabled else PURE_FORWARD

@@ -19,6 +19,7 @@ from smgproxy.core.message import WorkerRequest
 from smgproxy.dispatch.answers import Answers
 from smgproxy.dispatch.bodymode import STREAMABLE, BodyRules
 from smgproxy.dispatch.charge import reserve
+from smgproxy.dispatch.fallback import Fallback, Fallbacks
 from smgproxy.dispatch.first_byte import FirstByteLimit
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.options import DispatchOptions
@@ -46,7 +47,7 @@ class Forwarder:
     __slots__ = (
         *("_reader", "_router", "_caller", "_options", "_retries", "_stats"),
         *("_budgets", "_uploads", "_transcriptions", "answers"),
-        "_reading_large",
+        *("_reading_large", "_fallbacks"),
     )
 
     def __init__(
@@ -60,8 +61,9 @@ class Forwarder:
         loop: asyncio.AbstractEventLoop,
         budgets: Budgets | None = None,
         has_key_override: bool = False,
+        fallbacks: Fallbacks | None = None,
     ) -> None:
-        """``budgets``: None when tenants have none."""
+        """``budgets``: None when tenants have none; ``fallbacks``: if no model has."""
         self._budgets = budgets
         self._reader = reader
         self._router = router
@@ -70,6 +72,7 @@ class Forwarder:
             FirstByteLimit(upstream, first_byte_secs) if first_byte_secs else upstream
         )
         self._options = options
+        self._fallbacks = fallbacks
         self._retries = retries
         self._stats = stats
         # One large body at a time: each is in memory twice while it is read.
@@ -77,6 +80,7 @@ class Forwarder:
         self.answers = Answers(options, stats, loop)
         rules = BodyRules(
             has_key_override=has_key_override,
+            has_fallbacks=fallbacks is not None,
             retries_enabled=retries.is_enabled,
             max_buffered_bytes=options.max_buffered_request_bytes,
         )
@@ -85,6 +89,7 @@ class Forwarder:
             *(reader, router, upstream, stats, budgets, self.answers),
             options.max_payload_size,
             loop,
+            fallbacks,
         )
 
     async def forward(self, exchange: Exchange, endpoint: AnyEndpoint) -> None:
@@ -116,17 +121,24 @@ class Forwarder:
             reserve(self._budgets, exchange, call)
         del body  # so that the call alone holds it
         is_stream = call.is_stream and endpoint.may_stream
-        model = self._count_request(call, endpoint, is_stream)
         began = monotonic()
         answers, router = self.answers, self._router
         routed = RoutingRequest(call.model, exchange.head.first, began, call)
+        fallback = None
+        if self._fallbacks is not None:
+            fallback = self._fallbacks.begin(exchange, call.model, routed)
+        model = self._count_request(call, endpoint, is_stream, fallback is not None)
         attempts = Attempts(self._retries)
         while True:
             worker: Worker | None = None
             leg: Leg | None = None
             whole: bytes | None = None
             try:
-                worker = exchange.worker = router.pick(routed)
+                if fallback is None:
+                    worker = exchange.worker = router.pick(routed)
+                else:
+                    worker = exchange.worker = fallback.pick(attempts)
+                    fallback.rename(call)
                 told = _translated(endpoint, call, worker)
                 attempts.begin()
                 leg, reply = await self._caller.call(
@@ -139,7 +151,7 @@ class Forwarder:
                     reply, whole = await answers.translate(worker, leg, reply, told)
                 answers.note_answer(worker, reply.status, attempts)
                 if reply.status < 400 or not attempts.retries_answer(
-                    worker, reply.status, self._has_other, routed
+                    worker, reply.status, self._has_other, fallback or routed
                 ):
                     if is_stream:
                         await answers.relay(
@@ -158,7 +170,7 @@ class Forwarder:
                 if worker is not None:
                     answers.note_failure(worker, error, attempts)
                 if exchange.phase >= Phase.COMMITTED or not attempts.retries_error(
-                    error, worker, self._has_other, routed
+                    error, worker, self._has_other, fallback or routed
                 ):
                     answers.note_error(error, model, endpoint)
                     self._note_exhausted(attempts, endpoint)
@@ -173,8 +185,10 @@ class Forwarder:
             self._note_exhausted(attempts, endpoint)
         answers.note_end(reply.status, model, endpoint, monotonic() - began)
 
-    def _has_other(self, routed: RoutingRequest, attempts: Attempts) -> bool:
+    def _has_other(self, routed: RoutingRequest | Fallback, attempts: Attempts) -> bool:
         """Whether the next attempt could go elsewhere."""
+        if isinstance(routed, Fallback):
+            return routed.has_other(attempts)
         routed.excluded = attempts.excluded
         return self._router.has_other(routed)
 
@@ -192,10 +206,16 @@ class Forwarder:
         if attempts.is_exhausted:
             self._stats.count_exhausted(endpoint.name)
 
-    def _count_request(self, call: Call, endpoint: Endpoint, is_stream: bool) -> str:
-        """Count a request that is to be routed; the label of its model."""
+    def _count_request(
+        self, call: Call, endpoint: Endpoint, is_stream: bool, is_named: bool
+    ) -> str:
+        """Count a request that is to be routed; the label of its model.
+
+        ``is_named``: a flag names the model, so it has its label served or not.
+        """
         stats = self._stats
-        model = stats.label(call.model, self._router.is_served(call.model))
+        is_known = is_named or self._router.is_served(call.model)
+        model = stats.label(call.model, is_known)
         stats.count_request(model, endpoint.name, is_stream)
         return model
 

@@ -14,6 +14,9 @@ from smgproxy.core.message import (
 from smgproxy.dispatch.identity import is_usable
 from smgproxy.fleet.worker import Worker
 
+# The model that served, when it is a fallback (--model-fallback).
+SERVED_MODEL = b"x-smg-served-model"
+
 
 def headers_to_worker(
     head: RequestHead,
@@ -59,4 +62,6 @@ def headers_to_client(
     headers = [field for field in reply.headers if field[0] not in WITHHELD_FROM_CLIENT]
     headers.append((b"x-smg-routed-worker-id", worker.routed_id))
     headers.append((b"x-request-id", exchange.id))
+    if exchange.served_model is not None:
+        headers.append((SERVED_MODEL, exchange.served_model))
     return headers

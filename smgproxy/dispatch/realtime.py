@@ -20,7 +20,7 @@ from smgproxy.core.errors import (
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.message import Headers, ResponseHead, WorkerRequest
 from smgproxy.dispatch.charge import reserve_unread
-from smgproxy.dispatch.headers import headers_to_worker
+from smgproxy.dispatch.headers import SERVED_MODEL, headers_to_worker
 from smgproxy.dispatch.realtime_attempt import Picks
 from smgproxy.dispatch.realtime_options import RealtimeOptions
 from smgproxy.dispatch.realtime_session import Session
@@ -83,7 +83,7 @@ class Realtime:
         attempt = self._picks.begin(exchange, self.endpoint, model, True)
         with attempt:
             worker = attempt.worker
-            leg, reply = await self._open(exchange, worker, model, offer)
+            leg, reply = await self._open(exchange, worker, attempt.model, offer)
             attempt.answered(leg, reply)
             if reply.status == 101:
                 await self._run(exchange, leg, reply)
@@ -188,4 +188,7 @@ def _agreed_headers(
 ) -> Headers:
     """The head of the client's answer. Raises BadHandshake."""
     agreed: Agreed = read_answer(offer, nonce, reply)
-    return [*answer_fields(offer, agreed), (b"x-request-id", exchange.id)]
+    fields = [*answer_fields(offer, agreed), (b"x-request-id", exchange.id)]
+    if exchange.served_model is not None:
+        fields.append((SERVED_MODEL, exchange.served_model))
+    return fields

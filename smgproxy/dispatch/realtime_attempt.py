@@ -10,8 +10,10 @@ from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.message import ResponseHead
 from smgproxy.dispatch.answers import Answers
+from smgproxy.dispatch.fallback import Fallbacks
 from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.fleet.worker import Worker
+from smgproxy.routing.fallback import pick_along
 from smgproxy.routing.labelled import LabelledRouter
 from smgproxy.telemetry.stats import RouterStats
 from smgproxy.upstream.leg import Leg
@@ -23,22 +25,34 @@ _ONE_ATTEMPT = RetryOptions(disable_retries=True)
 class Picks:
     """Makes them, each a context to call the worker in."""
 
-    __slots__ = ("router", "answers", "stats")
+    __slots__ = ("router", "answers", "stats", "_fallbacks")
 
     def __init__(
-        self, router: LabelledRouter, answers: Answers, stats: RouterStats
+        self,
+        router: LabelledRouter,
+        answers: Answers,
+        stats: RouterStats,
+        fallbacks: Fallbacks | None = None,
     ) -> None:
         self.router = router
         self.answers = answers
         self.stats = stats
+        self._fallbacks = fallbacks
 
     def begin(
         self, exchange: Exchange, endpoint: Carried, model: str, is_stream: bool
     ) -> Attempt:
-        """Pick a worker. Raises ModelNotFound and NoAvailableWorkers."""
+        """Pick a worker. Raises ModelNotFound and NoAvailableWorkers.
+
+        Where a body that goes on as it is names the model, as for all that is no
+        stream, no other one can serve.
+        """
         stats = self.stats
         try:
-            worker = self.router.pick(model, monotonic())
+            if is_stream and self._fallbacks is not None:
+                served, worker = self._pick_along(exchange, model, self._fallbacks)
+            else:
+                served, worker = model, self.router.pick(model, monotonic())
         except GatewayError as error:
             label = stats.label(model, False)
             stats.count_request(label, endpoint.name, is_stream)
@@ -49,21 +63,37 @@ class Picks:
         label = stats.label(model, True)
         stats.count_request(label, endpoint.name, is_stream)
         worker.requests[label] = worker.requests.get(label, 0) + 1
-        return Attempt(self, worker, label, endpoint)
+        return Attempt(self, worker, served, label, endpoint)
+
+    def _pick_along(
+        self, exchange: Exchange, model: str, fallbacks: Fallbacks
+    ) -> tuple[str, Worker]:
+        """A worker of the model or of its fallbacks, and which of them it is."""
+        now = monotonic()
+        served, worker = pick_along(
+            fallbacks.names(model) or (model,),
+            lambda name: self.router.pick(name, now),
+            # Sessions are charged to no model's rule, whoever serves them.
+            may_serve=lambda name: True,
+            is_over=lambda error: False,
+        )
+        fallbacks.serves(exchange, model, served)
+        return served, worker
 
 
 class Attempt:
     """The worker, from its pick until the answer's last byte, or its failure."""
 
     __slots__ = (
-        *("worker", "_owner", "_label", "_endpoint", "_attempts"),
+        *("worker", "model", "_owner", "_label", "_endpoint", "_attempts"),
         *("_began", "_leg", "_status"),
     )
 
     def __init__(
-        self, owner: Picks, worker: Worker, label: str, endpoint: Carried
+        self, owner: Picks, worker: Worker, model: str, label: str, endpoint: Carried
     ) -> None:
         self.worker = worker
+        self.model = model  # the one that serves
         self._owner = owner
         self._label = label
         self._endpoint = endpoint

@@ -8,6 +8,7 @@ from smgproxy.admission.budgets import Budgets
 from smgproxy.api.endpoints import Routes
 from smgproxy.core.access import Access
 from smgproxy.dispatch.answers import Answers
+from smgproxy.dispatch.fallback import Fallbacks
 from smgproxy.dispatch.realtime import Realtime
 from smgproxy.dispatch.realtime_attempt import Picks
 from smgproxy.dispatch.realtime_calls import NAMES, RealtimeCall
@@ -36,6 +37,7 @@ class RealtimeRoutes:
         max_payload_bytes: int,
         loop: asyncio.AbstractEventLoop,
         budgets: Budgets | None = None,
+        fallbacks: Fallbacks | None = None,
     ) -> None:
         """``secure``: for workers that are spoken to over TLS.
 
@@ -43,7 +45,7 @@ class RealtimeRoutes:
         """
         self.stats = RealtimeStats()
         self.sockets = sockets = WorkerSockets(loop, secure)
-        picks = Picks(LabelledRouter(registry), answers, routed)
+        picks = Picks(LabelledRouter(registry), answers, routed, fallbacks)
         self._sessions = Realtime(picks, sockets, options, self.stats, loop, budgets)
         self._calls = [
             RealtimeCall(path, picks, upstream, max_payload_bytes, budgets)

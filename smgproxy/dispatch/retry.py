@@ -105,16 +105,17 @@ class Attempts:
     """One request's attempts.
 
     ``excluded`` are the workers that answered 500, or nothing for too long: this
-    request goes to none of them again. ``is_exhausted`` tells, at the end, whether the
-    last attempt would have been made again had there been one left.
+    request goes to none of them again. ``charged`` are those at which it failed as
+    their breakers count. ``is_exhausted`` tells, at the end, whether the last attempt
+    would have been made again had there been one left.
     """
 
-    __slots__ = ("_options", "_most", "_charged", "made", "excluded", "is_exhausted")
+    __slots__ = ("_options", "_most", "charged", "made", "excluded", "is_exhausted")
 
     def __init__(self, options: RetryOptions) -> None:
         self._options = options
         self._most = 1 if options.disable_retries else options.retry_max_retries
-        self._charged: set[Worker] = set()
+        self.charged: set[Worker] = set()
         self.made = 0
         self.excluded: frozenset[Worker] = frozenset()
         self.is_exhausted = False
@@ -164,9 +165,9 @@ class Attempts:
         A breaker counts one for each request and worker, or two bad requests with
         their retries would open it.
         """
-        if worker in self._charged:
+        if worker in self.charged:
             return False
-        self._charged.add(worker)
+        self.charged.add(worker)
         return True
 
     def backoff_secs(self, draw: float) -> float:

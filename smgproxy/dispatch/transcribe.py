@@ -20,6 +20,7 @@ from smgproxy.core.flow import Sink
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.dispatch.answers import Answers
 from smgproxy.dispatch.charge import reserve_text
+from smgproxy.dispatch.fallback import Fallback, Fallbacks
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.once import Once
 from smgproxy.dispatch.spool import Spool, SpoolSource, spool_failed
@@ -36,7 +37,7 @@ class Transcriptions:
     """Carries forms with audio to HTTP workers, once each."""
 
     __slots__ = ("_reader", "_router", "_upstream", "_stats", "_budgets") + (
-        *("_answers", "_once", "_limit", "_loop"),
+        *("_answers", "_once", "_limit", "_loop", "_fallbacks"),
     )
 
     def __init__(
@@ -49,6 +50,7 @@ class Transcriptions:
         answers: Answers,
         limit_bytes: int,
         loop: asyncio.AbstractEventLoop,
+        fallbacks: Fallbacks | None = None,
     ) -> None:
         self._reader = reader
         self._router = router
@@ -59,6 +61,7 @@ class Transcriptions:
         self._once = Once(answers, stats)
         self._limit = limit_bytes
         self._loop = loop
+        self._fallbacks = fallbacks
 
     async def forward(self, exchange: Exchange, endpoint: AnyEndpoint) -> None:
         """Read the form, pick a worker, relay its answer. Raises GatewayError."""
@@ -69,10 +72,16 @@ class Transcriptions:
             if self._budgets is not None:
                 reserve_text(self._budgets, exchange, model, form.prompt)
             routed = RoutingRequest(model, exchange.head.first, monotonic())
-            label = self._stats.label(model, self._router.is_served(model))
+            fallback = None
+            if self._fallbacks is not None:
+                fallback = self._fallbacks.begin(exchange, model, routed)
+            is_known = fallback is not None or self._router.is_served(model)
+            label = self._stats.label(model, is_known)
             self._stats.count_request(label, endpoint.name, False)
-            worker = self._pick(routed, endpoint, label)
+            worker = self._pick(routed, endpoint, label, fallback)
             try:
+                if fallback is not None:
+                    model = fallback.model
                 parcel = _Parcel(exchange, endpoint, form, model, spool, worker)
                 await self._send(parcel, label)
             finally:
@@ -98,9 +107,15 @@ class Transcriptions:
         return form
 
     def _pick(
-        self, routed: RoutingRequest, endpoint: AnyEndpoint, label: str
+        self,
+        routed: RoutingRequest,
+        endpoint: AnyEndpoint,
+        label: str,
+        fallback: Fallback | None,
     ) -> Worker:
         try:
+            if fallback is not None:
+                return fallback.pick()
             return self._router.pick(routed)
         except GatewayError as error:
             self._stats.count_upstream(error.status, str(error.code))

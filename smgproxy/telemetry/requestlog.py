@@ -77,6 +77,7 @@ class RequestLog:
         error_code: str,
         worker: str,
         secs: float,
+        served_model: str = "",
     ) -> None:
         """Keep the line of a request that is over; ``span`` as ``started`` gave it."""
         number = _level_of(template, status, error_code)
@@ -91,6 +92,8 @@ class RequestLog:
         more = form.more("error_code", error_code) if error_code else ""
         if worker:
             more += self._workers.get(worker) or self._worker(worker)
+        if served_model:
+            more += form.more("served_model", served_model)
         if not span:
             span = self._span(head, template, request_id)
         latency = int(secs * 1_000_000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from smgproxy.telemetry.families import Family, counter, gauge, histogram
@@ -63,6 +63,17 @@ def retry_families(router: RouterStats) -> Iterator[Family]:
         ["attempt"],
         [((number,), pauses) for number, pauses in router.backoffs.items()],
     )
+
+
+def fallback_families(counts: Mapping[tuple[str, str], int]) -> Iterator[Family]:
+    """Requests that went to another model; only names that a flag gives are in it."""
+    if counts:
+        yield counter(
+            "smg_model_fallback",
+            "Requests for which a worker of a fallback was picked",
+            ["model", "served"],
+            counts.items(),
+        )
 
 
 class _Totals:

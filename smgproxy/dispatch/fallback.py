@@ -1,0 +1,101 @@
+"""What it means for an exchange that another model serves (--model-fallback)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smgproxy.api.bodies import Call
+from smgproxy.core.clock import monotonic
+from smgproxy.core.exchange import Exchange
+from smgproxy.dispatch.retry import Attempts
+from smgproxy.fleet.worker import Worker
+from smgproxy.routing.fallback import Way
+from smgproxy.routing.request import RoutingRequest
+from smgproxy.routing.router import Router
+
+_NONE: frozenset[Worker] = frozenset()
+
+
+class Fallbacks:
+    """The chains of one gateway, and how often each name of them served."""
+
+    __slots__ = ("_names", "_router", "counts")
+
+    def __init__(self, chains: Mapping[str, tuple[str, ...]], router: Router) -> None:
+        self._names = {model: (model, *others) for model, others in chains.items()}
+        self._router = router
+        # Requests by the model asked for and the fallback they went to.
+        self.counts = {(m, one): 0 for m, others in chains.items() for one in others}
+
+    def names(self, model: str | None) -> tuple[str, ...] | None:
+        """A model and its fallbacks; None when it has none."""
+        return None if model is None else self._names.get(model)
+
+    def begin(
+        self, exchange: Exchange, model: str | None, routed: RoutingRequest
+    ) -> Fallback | None:
+        """The fallback of a request for a model; None when that has none."""
+        names = self.names(model)
+        if names is None:
+            return None
+        return Fallback(self, exchange, names, self._router, routed)
+
+    def serves(self, exchange: Exchange, asked: str, served: str) -> bool:
+        """Note that a worker was picked for a model; whether that changed which."""
+        name = None if served == asked else served.encode()
+        if name == exchange.served_model:
+            return False
+        exchange.served_model = name
+        if name is not None:
+            self.counts[asked, served] += 1
+        return True
+
+
+class Fallback:
+    """One request whose model has fallbacks."""
+
+    __slots__ = ("_owner", "_exchange", "_routed", "_way")
+
+    def __init__(
+        self,
+        owner: Fallbacks,
+        exchange: Exchange,
+        names: tuple[str, ...],
+        router: Router,
+        routed: RoutingRequest,
+    ) -> None:
+        self._owner = owner
+        self._exchange = exchange
+        self._routed = routed
+        self._way = Way(names, router, routed, self._may_serve)
+
+    @property
+    def model(self) -> str:
+        """The model that serves, behind a pick."""
+        return self._routed.name
+
+    def pick(self, attempts: Attempts | None = None) -> Worker:
+        """The worker of the next attempt. Raises what the model asked for does."""
+        if attempts is None:
+            worker = self._way.pick(_NONE, _NONE)
+        else:
+            worker = self._way.pick(attempts.excluded, attempts.charged)
+        exchange = self._exchange
+        is_changed = self._owner.serves(exchange, self._way.names[0], self.model)
+        if is_changed and exchange.reservation is not None:
+            exchange.reservation.move(self.model, monotonic())
+        return worker
+
+    def rename(self, call: Call) -> None:
+        """Have the call ask for the model that serves."""
+        if call.model != self.model:
+            call.rename(self.model)
+
+    def has_other(self, attempts: Attempts) -> bool:
+        """Whether the next attempt could go elsewhere, to any model of the chain."""
+        return self._way.has_other(attempts.excluded)
+
+    def _may_serve(self, model: str) -> bool:
+        """Whether the tenant may use a fallback: its budget has a rule for each."""
+        reservation = self._exchange.reservation
+        return reservation is None or reservation.allows(model, monotonic())
