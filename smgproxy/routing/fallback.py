@@ -214,6 +214,7 @@ class Way:
 
         def pick(name: str) -> Worker:
             routed.name = name
+            routed.pin = None  # a policy may have set one and then found nobody
             return self._router.pick(routed)
 
         return pick_along(self.names, pick, self._may_serve, self._is_over)[1]

@@ -128,6 +128,38 @@ def test_request_without_a_model_is_charged_to_the_whole() -> None:
     found.reserve("t", None, 600, 0.0)
 
 
+def test_a_charge_moves_to_the_rule_of_the_model_that_serves() -> None:
+    rules = [ModelRule(one, False, one, quota(100, 1)) for one in ("a", "b")]
+    found = budgets(600, 60, *rules)
+    reserved = found.reserve("t", "a", 100, 0.0)
+    assert reserved.allows("b", 0.0)
+    reserved.move("b", 0.0)
+    assert retry_after(found, 1, model="b") == 60
+    reserved.settle(100, 100, 0.0)
+    assert retry_after(found, 1, model="b") == 61, "what was used is the rule's debt"
+    found.reserve("t", "a", 100, 0.0)
+    # Over all models the request was charged once.
+    found.reserve("t", "other", 300, 0.0)
+    assert retry_after(found, 1, model="other") == 1
+
+
+def test_a_rule_that_cannot_pay_does_not_allow_a_charge_to_move() -> None:
+    tight = ModelRule("b", False, "b", quota(tokens=99))
+    found = budgets(600, 60, tight)
+    reserved = found.reserve("t", "a", 100, 0.0)
+    assert not reserved.allows("b", 0.0)
+    assert reserved.allows("other", 0.0)
+
+
+def test_a_charge_that_is_over_moves_no_more() -> None:
+    found = budgets(600, 60, ModelRule("b", False, "b", quota(tokens=100)))
+    reserved = found.reserve("t", "a", 100, 0.0)
+    reserved.close()
+    assert not reserved.allows("b", 0.0)
+    reserved.move("b", 0.0)
+    found.reserve("t", "b", 100, 0.0)
+
+
 def test_tenants_of_the_default_policy_share_nothing() -> None:
     found = budgets(tokens=600)
     found.reserve("ip:1", "m", 600, 0.0)
