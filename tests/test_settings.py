@@ -8,6 +8,7 @@ from smgproxy.fleet.discovery_options import DiscoveryOptions
 from smgproxy.fleet.fields import InvalidSpec
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.spec import check_url
+from smgproxy.routing.fallback import parse_chain
 from smgproxy.server_options import (
     NotSupportedYet,
     ServerOptions,
@@ -106,6 +107,15 @@ def test_metrics_host_is_an_address_too() -> None:
 def test_fault_that_a_room_finds_is_a_settings_error() -> None:
     with pytest.raises(SettingsError, match="^--prometheus-duration-buckets"):
         settings_of(prometheus_duration_buckets=(2.0, 1.0))
+
+
+def test_a_chain_of_models_names_no_alias() -> None:
+    chains = (parse_chain("big=small"),)
+    with pytest.raises(
+        SettingsError, match="^--model-fallback: 'small' is a --model-a"
+    ):
+        settings_of(model_fallback=chains, model_alias=("small=tiny",))
+    assert settings_of(model_fallback=chains).fallbacks.model_fallbacks == chains
 
 
 def test_simulated_workers_come_with_their_defaults() -> None:

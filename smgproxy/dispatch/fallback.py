@@ -51,6 +51,12 @@ class Fallbacks:
         return True
 
 
+def asked_of_worker(exchange: Exchange, label: str) -> str:
+    """The label of the model a worker is asked for, beside that of the one asked."""
+    served: bytes | None = exchange.served_model
+    return label if served is None else served.decode()
+
+
 class Fallback:
     """One request whose model has fallbacks."""
 

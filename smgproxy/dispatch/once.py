@@ -10,6 +10,7 @@ from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.message import ResponseHead
 from smgproxy.dispatch.answers import Answers
+from smgproxy.dispatch.fallback import asked_of_worker
 from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.fleet.worker import Worker
 from smgproxy.telemetry.stats import RouterStats
@@ -47,7 +48,8 @@ class Once:
         leg: Leg | None = None
         attempts = Attempts(_ONE_ATTEMPT)
         exchange.worker = worker
-        worker.requests[model] = worker.requests.get(model, 0) + 1
+        named = asked_of_worker(exchange, model)
+        worker.requests[named] = worker.requests.get(named, 0) + 1
         try:
             leg, reply = await send()
             answers.note_answer(worker, reply.status, attempts)

@@ -10,7 +10,7 @@ from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.message import ResponseHead
 from smgproxy.dispatch.answers import Answers
-from smgproxy.dispatch.fallback import Fallbacks
+from smgproxy.dispatch.fallback import Fallbacks, asked_of_worker
 from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.fallback import pick_along
@@ -62,7 +62,8 @@ class Picks:
         exchange.worker = worker
         label = stats.label(model, True)
         stats.count_request(label, endpoint.name, is_stream)
-        worker.requests[label] = worker.requests.get(label, 0) + 1
+        named = asked_of_worker(exchange, label)
+        worker.requests[named] = worker.requests.get(named, 0) + 1
         return Attempt(self, worker, served, label, endpoint)
 
     def _pick_along(

@@ -22,6 +22,26 @@ def test_a_call_says_what_routing_needs() -> None:
     assert read(b'{"text":"x"}', "generate").model is None
 
 
+def test_a_renamed_call_names_the_other_model_and_changes_nothing_else() -> None:
+    body = (
+        b'{ "a" : 1.50, "model":"x", "messages":[{"role":"user","content":"\\u0041"}]}'
+    )
+    call = read(body)
+    call.rename('n"1')
+    assert call.model == 'n"1'
+    assert call.body == (
+        b'{"a":1.50,"model":"n\\"1","messages":[{"role":"user","content":"\\u0041"}]}'
+    )
+    call.rename("x")
+    assert ujson.loads(call.body) == ujson.loads(body)
+
+
+def test_a_renamed_call_keeps_the_profile_of_the_name_that_was_sent() -> None:
+    call = read(body_of("minimax/m2", stream=True))
+    call.rename("llama")
+    assert call.is_resliced
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -135,6 +135,13 @@ def test_the_log_names_the_request_its_worker_and_its_time(books: Books) -> None
     assert "secret" not in books.out.text
 
 
+def test_the_log_names_the_model_that_served_when_it_is_another(books: Books) -> None:
+    exchange = books.open()
+    exchange.served_model = b"small"
+    books.finish(exchange, 200)
+    assert books.lines()[0].endswith(' served_model="small"')
+
+
 def test_a_request_is_logged_when_it_begins(books: Books) -> None:
     books.open()
     books.log.flush()

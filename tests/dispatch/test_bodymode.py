@@ -92,6 +92,16 @@ def test_without_retries_every_length_streams(length: int) -> None:
     assert path(head(length), rules=rules) == ("streamed", "pure_forward")
 
 
+def test_with_fallbacks_of_models_nothing_streams() -> None:
+    fallbacks = BodyRules(has_fallbacks=True)
+    assert path(head(9 * MIB), rules=fallbacks) == ("buffered", "model_fallback")
+    once = dataclasses.replace(fallbacks, retries_enabled=False)
+    assert path(head(1), rules=once) == ("buffered", "model_fallback")
+    # What buffers anyway does so for the contract's reason.
+    assert path(head(1), rules=fallbacks) == ("buffered", "retryable")
+    assert path(head(None), rules=fallbacks) == ("buffered", "no_content_length")
+
+
 def test_a_valid_token_hint_stands_in_for_the_text() -> None:
     assert path(head(9 * MIB, TOKENS), "reads_text") == ("streamed", "retry_forfeited")
     assert path(head(9, TOKENS), "reads_text") == ("buffered", "retryable")

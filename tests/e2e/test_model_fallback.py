@@ -67,7 +67,8 @@ def test_nothing_but_the_name_changes_in_the_body() -> None:
         await ask(stage, post(WRITTEN))
         [request] = stage.workers[1].received
         assert request.body == (
-            b'{"zz":1.50e0,"model":"b","messages":[{"role":"user","content":"\\u00e4"}],'
+            b'{"zz":1.50e0,"model":"b",'
+            b'"messages":[{"role":"user","content":"\\u00e4"}],'
             b'"temperature":0.30000000000000004,"seed":123456789012345678901234,"n":1}'
         )
         assert request.get("content-length") == str(len(request.body))

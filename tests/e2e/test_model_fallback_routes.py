@@ -22,6 +22,7 @@ from tests.fakes.client import BODIES, Client, chat, post
 from tests.fakes.websocket import RealtimeWorker, SocketClient, echo, upgrade
 
 MIB = 1024 * 1024
+JSON = {"content-type": "application/json"}
 
 
 @pytest.mark.parametrize("path", BODIES)
@@ -170,6 +171,3 @@ def test_a_flag_is_all_it_takes(tmp_path: Path) -> None:
             )
         assert gateway.stop() == 0
         assert f'"served_model":"{MODEL}"' in gateway.err
-
-
-JSON = {"content-type": "application/json"}

@@ -11,7 +11,7 @@ from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.fleet_metrics import discovery_families, overload_families
 from smgproxy.telemetry.metrics import Exposition, Sources
 from smgproxy.telemetry.realtime import RealtimeStats
-from smgproxy.telemetry.routing_metrics import PolicyFamilies
+from smgproxy.telemetry.routing_metrics import PolicyFamilies, fallback_families
 from smgproxy.telemetry.stats import Histogram, HttpStats, LoopStats, RouterStats
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -62,6 +62,7 @@ class Page:
                     DiscoveryStats("file", lambda secs: None), Histogram((1.0,))
                 ),
                 self.realtime.families,
+                lambda: fallback_families({("big", "small"): 1}),
             ],
         )
         self.exposition = Exposition(sources, "1.2.3")

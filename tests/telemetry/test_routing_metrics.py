@@ -16,6 +16,7 @@ from smgproxy.telemetry.families import Family
 from smgproxy.telemetry.routing_metrics import (
     RATIO_BOUNDS,
     PolicyFamilies,
+    fallback_families,
     retry_families,
 )
 from smgproxy.telemetry.stats import RouterStats
@@ -43,6 +44,20 @@ def registry(*models: str) -> Registry:
         one.state = WorkerState.READY
         made.add(one)
     return made
+
+
+# -- fallbacks of models -------------------------------------------------------------
+
+
+def test_fallbacks_of_models_have_a_series_for_each_name_of_a_chain() -> None:
+    assert read(fallback_families({("a", "b"): 3, ("a", "c"): 0})) == {
+        ("smg_model_fallback_total", "a", "b"): 3,
+        ("smg_model_fallback_total", "a", "c"): 0,
+    }
+
+
+def test_without_chains_there_is_no_such_family() -> None:
+    assert list(fallback_families({})) == []
 
 
 # -- retries -------------------------------------------------------------------------
