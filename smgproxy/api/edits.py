@@ -21,21 +21,22 @@ _encode = msgspec.json.encode
 
 def rebuilt(outline: Outline, edits: Edits) -> bytes:
     """An object's text with its edits made; added fields stand last."""
-    pieces = []
+    # Copied once, by the join: fields may have many megabytes.
+    pieces: list[bytes | Raw] = []
     left = dict(edits)
     for name, raw in outline.items():
         text = name.text
+        value: bytes | Raw | None = raw
         if text in edits:
             left.pop(text, None)
             value = edits[text]
-            if value is not None:
-                pieces.append(_encode(text) + b":" + value)
-        else:
-            pieces.append(_encode(text) + b":" + bytes(raw))
+        if value is not None:
+            pieces += (b"," if pieces else b"{", _encode(text), b":", value)
     for text, value in left.items():
         if value is not None:
-            pieces.append(_encode(text) + b":" + value)
-    return b"{" + b",".join(pieces) + b"}"
+            pieces += (b"," if pieces else b"{", _encode(text), b":", value)
+    pieces.append(b"}" if pieces else b"{}")
+    return b"".join(pieces)
 
 
 def rebuilt_messages(
