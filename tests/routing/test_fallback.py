@@ -249,6 +249,17 @@ def test_without_limits_the_overloaded_worker_serves() -> None:
     assert fleet.serves() == "a"
 
 
+@pytest.mark.parametrize("sheds", [False, True])
+def test_with_some_away_and_the_others_overloaded_a_fallback_serves(
+    sheds: bool,
+) -> None:
+    fleet = Fleet(sheds=sheds)
+    fleet.add("a2", "a")
+    _overload(fleet, "a")
+    _unhealthy(fleet, "a2")
+    assert fleet.serves() == "b"
+
+
 def test_a_fallback_that_sheds_is_passed_over() -> None:
     fleet = Fleet(sheds=True)
     _unhealthy(fleet, "a")
