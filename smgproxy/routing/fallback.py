@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Set
-from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from smgproxy.core.errors import (
@@ -110,13 +109,6 @@ class FallbackOptions:
                 f"{_FLAG}: {len(chains)} models are given, at most {MAX_CHAINS} may "
                 "be; leave some out"
             )
-        try:
-            TopologicalSorter(self.chains()).prepare()
-        except CycleError as error:
-            circle = " to ".join(_shown(name) for name in reversed(error.args[1]))
-            raise ValueError(
-                f"{_FLAG}: a circle, {circle}; leave one of these fallbacks out"
-            ) from None
 
     def chains(self) -> dict[str, tuple[str, ...]]:
         """The fallbacks of each model that has some."""
