@@ -6,7 +6,6 @@ Nothing here decides anything about a request.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -43,6 +42,7 @@ from smgproxy.routing.labelled import REALTIME
 from smgproxy.routing.router import Router
 from smgproxy.settings import Settings
 from smgproxy.simulated.launch import SimulatedWorkers
+from smgproxy.system.memory import settle_memory
 from smgproxy.system.notify import Notifier, watchdog_interval_secs
 from smgproxy.system.sockets import listen_fds
 from smgproxy.telemetry.families import Family
@@ -69,11 +69,6 @@ LOOP_TICK_SECS = 0.1
 ROUTER_SWEEP_SECS = 0.25  # a slice of the policies' upkeep each
 # What clients may choose in their TLS handshake, the best one first.
 ALPN = ("h2", "http/1.1")
-
-
-# Requests make no cycles, so the collector finds next to nothing; by default it looks
-# after every 700 objects more, which a few dozen concurrent requests are.
-_COLLECT_AFTER = (20_000, 20, 10)
 
 
 class Gateway:
@@ -226,10 +221,7 @@ class Gateway:
         print(text, end="", flush=True)
         self._notifier.ready()
         self._notifier.status("serving")
-        # What exists now stays: the collector need not look at it again.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_COLLECT_AFTER)
+        settle_memory()
 
     async def serve(self) -> int:
         """Run until a signal has been obeyed; the exit status."""
