@@ -36,7 +36,6 @@ UNSUPPORTED_FLAGS: dict[str, tuple[str, ...]] = {
         "--selection-accounting-ttl-ms",
         "--bucket-adjust-interval-secs",
         "--pd-admission-wait-secs",
-        "--dp-aware",
         "--dp-minimum-tokens-scheduler",
         "--enable-igw",
     ),

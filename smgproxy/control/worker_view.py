@@ -26,14 +26,15 @@ def worker_view(worker: Worker, job: Job | None = None) -> dict[str, Any]:
     view["priority"] = worker.priority
     view["cost"] = worker.cost
     view.update(worker.spec)
+    if worker.dp_rank is not None:
+        view["dp_base_url"] = worker.base_url
+        view["dp_rank"] = worker.dp_rank
+        view["dp_size"] = worker.dp_size
     view["max_connection_attempts"] = MAX_CONNECTION_ATTEMPTS
     view["is_healthy"] = worker.is_ready
     view["status"] = worker.state.value
     view["load"] = worker.load
     view["http2"] = worker.http2
-    if worker.dp_rank is not None:
-        view["dp_rank"] = worker.dp_rank
-        view["dp_size"] = worker.dp_size
     if worker.engine_load is not None:
         view["engine_load"] = worker.engine_load
     if job is not None:

@@ -60,9 +60,7 @@ class Workers:
             for each in ("prefill", "decode", "regular")
         }
         views = [worker_view(one) for one in workers]
-        return json_reply(
-            200, {"workers": views, "total": len(views), "stats": stats}
-        )
+        return json_reply(200, {"workers": views, "total": len(views), "stats": stats})
 
     async def add(self, request: ControlRequest) -> Reply:
         """POST /workers."""
@@ -107,7 +105,7 @@ class Workers:
 
     def _replace(self, request: ControlRequest) -> Reply:
         worker_id = _worker_id(request)
-        if self._fleet.is_dp_aware:
+        if self._fleet.options.dp_aware:
             raise _Refused(400, "BAD_REQUEST", _NO_PUT)
         spec = parse_spec(_json(request))
         url = self._fleet.url_of(worker_id)

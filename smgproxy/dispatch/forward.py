@@ -23,6 +23,7 @@ from smgproxy.dispatch.fallback import Fallback, Fallbacks
 from smgproxy.dispatch.first_byte import FirstByteLimit
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.options import DispatchOptions
+from smgproxy.dispatch.ranks import with_rank
 from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.dispatch.transcribe import Transcriptions
 from smgproxy.dispatch.upload import Uploads
@@ -232,6 +233,8 @@ class Forwarder:
         path, body = endpoint.path.encode(), call.body
         if told is not None:
             path, body = told.path, told.body
+        if worker.dp_rank is not None:
+            body = with_rank(body, worker.dp_rank)
         headers = headers_to_worker(
             exchange.head, exchange.id, worker, len(body), exchange.has_gateway_key
         )

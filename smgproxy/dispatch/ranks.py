@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from smgproxy.api.edits import rebuilt
+from smgproxy.api.strict import outline_of
+from smgproxy.core.errors import GatewayError
+
+_FIELD = "data_parallel_rank"
+_QUOTED = b'"data_parallel_rank"'
 _BLANKS = b" \t\r\n"
+
+
+class RanksNotSupported(GatewayError):
+    """The worker is a rank, and nothing in the request could tell its engine so."""
+
+    status = 400
+    code = "dp_aware_not_supported"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} does not yet support DP-aware workers")
 
 
 def with_rank(body: bytes, rank: int) -> bytes:
     """A JSON object with ``data_parallel_rank`` as its last field (contract).
 
-    The rest keeps the client's own bytes. ``body`` must be a valid object; should it
-    have the field already, the last of two counts for every parser in use.
+    The rest keeps the client's own bytes. ``body`` must be a valid object; a rank that
+    its client chose gives way, because the load is counted at this one.
     """
+    if _QUOTED in body:
+        body = rebuilt(outline_of(body), {_FIELD: None})
     head = body.rstrip(_BLANKS)[:-1]
     comma = b"" if head.strip(_BLANKS) == b"{" else b","
     return b'%s%s"data_parallel_rank":%d}' % (head, comma, rank)

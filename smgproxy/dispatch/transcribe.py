@@ -23,6 +23,7 @@ from smgproxy.dispatch.charge import reserve_text
 from smgproxy.dispatch.fallback import Fallback, Fallbacks
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.once import Once
+from smgproxy.dispatch.ranks import RanksNotSupported
 from smgproxy.dispatch.spool import Spool, SpoolSource, spool_failed
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
@@ -80,6 +81,8 @@ class Transcriptions:
             self._stats.count_request(label, endpoint.name, False)
             worker = self._pick(routed, endpoint, label, fallback)
             try:
+                if worker.dp_rank is not None:
+                    raise self._refusal(endpoint, label)
                 if fallback is not None:
                     model = fallback.model
                 parcel = _Parcel(exchange, endpoint, form, model, spool, worker)
@@ -121,6 +124,13 @@ class Transcriptions:
             self._stats.count_upstream(error.status, str(error.code))
             self._answers.note_error(error, label, endpoint)
             raise
+
+    def _refusal(self, endpoint: AnyEndpoint, label: str) -> GatewayError:
+        """No form tells an engine which of its ranks it is for (contract)."""
+        error = RanksNotSupported(endpoint.path)
+        self._stats.count_upstream(error.status, str(error.code))
+        self._answers.note_error(error, label, endpoint)
+        return error
 
     async def _send(self, parcel: _Parcel, label: str) -> None:
         """A small form as one request, a large one from its file."""

@@ -126,15 +126,18 @@ class Reconciler:
                 del self._made[key]
 
     def _remove(self, worker_id: str) -> None:
-        worker = self._fleet.registry.get(worker_id)
         # One that still comes up cannot be removed (contract, worker registry).
-        if worker is None or worker.state is WorkerState.DRAINING:
+        staying = [
+            one
+            for one in self._fleet.came_of(worker_id)
+            if one.state is not WorkerState.DRAINING
+        ]
+        if not staying or self._changes >= self._last_change:
             return
-        if self._changes >= self._last_change:
-            return
-        log.info("worker %s is no longer wanted by discovery", worker.url)
-        for each in self._fleet.engine_of(worker_id):
-            self._fleet.remove(each)
+        url = staying[0].base_url
+        log.info("worker %s is no longer wanted by discovery", url)
+        for one in staying:
+            self._fleet.remove(one.id)
         self._stats.removed += 1
 
     def _add(self, key: str, one: Wanted) -> None:

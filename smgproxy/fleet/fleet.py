@@ -18,7 +18,7 @@ from smgproxy.fleet.loads import LoadMonitor
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.outside import Fetch, Sleep, Spawn
 from smgproxy.fleet.overload import DEFAULT_LIMITS, OverloadLimits
-from smgproxy.fleet.ranks import rank_url, ranks_by_label, split_rank
+from smgproxy.fleet.ranks import rank_url
 from smgproxy.fleet.registration import Registration, RegistrationFailed
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.spec import WorkerPatch, WorkerSpec, check_api_key, check_url
@@ -51,8 +51,7 @@ class Fleet:
     workers whose spec says nothing about it. ``fetch`` asks a worker, ``spawn`` runs a
     coroutine on its own, ``sleep`` waits; ``on_removed`` is told of each worker that
     the gateway has no more use for. ``needs_loads`` tells whether loads are polled even
-    with --disable-load-monitoring, because something is decided by them. ``dp_aware``:
-    each rank of a data-parallel engine is a worker of its own.
+    with --disable-load-monitoring, because something is decided by them.
     """
 
     __slots__ = (
@@ -64,7 +63,6 @@ class Fleet:
         "_http_pool",
         "_breaker",
         "_limits",
-        "is_dp_aware",
         "_background",
         "_jobs",
         "_health",
@@ -88,7 +86,6 @@ class Fleet:
         breaker: BreakerSettings = BreakerSettings(),
         limits: OverloadLimits | None = DEFAULT_LIMITS,
         needs_loads: Callable[[], bool] = lambda: False,
-        dp_aware: bool = False,
     ) -> None:
         self.registry = registry
         self.options = options
@@ -98,7 +95,6 @@ class Fleet:
         self._http_pool = http_pool
         self._breaker = breaker
         self._limits = limits
-        self.is_dp_aware = dp_aware
         self._background = Background(spawn)
         self._jobs = JobBoard(
             self._background, options.job_queue_capacity, options.job_queue_concurrency
@@ -192,16 +188,19 @@ class Fleet:
         return url
 
     def is_known(self, worker_id: str) -> bool:
-        """Whether a worker has this id, or one that is being registered will."""
-        return worker_id in self._pending or self.registry.get(worker_id) is not None
+        """Whether a worker or any rank of an engine came of the job with this id, or
+        is yet to come."""
+        if worker_id in self._pending or self.registry.get(worker_id) is not None:
+            return True
+        return bool(self.came_of(worker_id))
 
-    def engine_of(self, worker_id: str) -> list[str]:
-        """The ids of all ranks of a worker's engine; its own when it has none."""
+    def came_of(self, worker_id: str) -> list[Worker]:
+        """What was registered by the job with this id and is still listed: one worker,
+        or the ranks of one engine."""
         worker = self.registry.get(worker_id)
-        if worker is None or worker.dp_rank is None:
-            return [worker_id]
-        base = split_rank(worker.url)[0]
-        return [w.id for w in self.registry.all() if split_rank(w.url)[0] == base]
+        if not self.options.dp_aware or worker is not None and worker.dp_rank is None:
+            return [] if worker is None else [worker]
+        return [one for one in self.registry.all() if one.engine_id == worker_id]
 
     def latest_job(self, worker_id: str) -> Job | None:
         """A worker's job that is under way or failed lately."""
@@ -258,8 +257,8 @@ class Fleet:
 
         The first rank has the id that was promised.
         """
-        count = ranks_by_label(worker.labels)
-        if not self.is_dp_aware or count == 1:
+        count = worker.dp_size
+        if count is None or count == 1:
             return [worker]
         ranks = []
         for rank in range(count):
@@ -268,16 +267,15 @@ class Fleet:
             one = self._candidate(worker_id, dataclasses.replace(spec, url=url))
             one.take_over(worker)
             one.order = worker.order
-            one.dp_size = count
+            one.engine_id = worker.id
             ranks.append(one)
         return ranks
 
     def _rank_of(self, url: str) -> Worker | None:
         """Any registered rank of the engine behind a URL."""
-        if not self.is_dp_aware:
+        if not self.options.dp_aware:
             return None
-        ranks = (one for one in self.registry.all() if one.dp_rank is not None)
-        return next((one for one in ranks if split_rank(one.url)[0] == url), None)
+        return next((one for one in self.registry.all() if one.base_url == url), None)
 
     def _no_longer_pending(self, worker: Worker) -> None:
         self._pending.pop(worker.id, None)

@@ -124,6 +124,13 @@ class FleetOptions:
         "registrations that may run at the same time",
         minimum=1,
     )
+    dp_aware: bool = flag(
+        False,
+        "--dp-aware",
+        "Routing Policy",
+        "each data-parallel rank of an engine is a worker of its own, named URL@RANK; "
+        "requests tell the engine which rank they are for",
+    )
     load_monitor_interval: int = flag(
         10,
         "--load-monitor-interval",

@@ -7,7 +7,6 @@ a load, a breaker and an id of its own, and requests for it go to the URL.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 # Ranks of one engine; more is a mistake in what it tells.
 MAX_RANKS = 1024
@@ -26,16 +25,12 @@ def split_rank(url: str) -> tuple[str, int | None]:
     return url, None
 
 
-def ranks_by_label(labels: Mapping[str, str]) -> int:
-    """How many ranks an engine has by what it told at registration; 1 by default."""
+def ranks_told(labels: Mapping[str, str]) -> int | None:
+    """How many ranks an engine has by what it told of itself at registration.
+
+    None when it told no number that can be true.
+    """
     text = labels.get("dp_size", "")
     is_number = text.isascii() and text.isdigit() and len(text) < 10
-    return ranks_of({"dp_size": int(text)}) if is_number else 1
-
-
-def ranks_of(server_info: Any) -> int:
-    """How many ranks an engine has by its /server_info; 1 when it does not tell."""
-    size = server_info.get("dp_size") if isinstance(server_info, dict) else None
-    if isinstance(size, bool) or not isinstance(size, int):
-        return 1
-    return min(max(size, 1), MAX_RANKS)
+    count = int(text) if is_number else 0
+    return count if 1 <= count <= MAX_RANKS else None

@@ -13,6 +13,7 @@ from smgproxy.core.clock import monotonic
 from smgproxy.fleet import identity
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.outside import Fetch, Sleep, Told, ask
+from smgproxy.fleet.ranks import MAX_RANKS, ranks_told
 from smgproxy.fleet.registry import UNKNOWN_MODEL
 from smgproxy.fleet.spec import UNSPECIFIED, WorkerSpec
 from smgproxy.fleet.worker import Worker
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 EAGER_TRIES = 10
 FALLBACK_ENGINE = "sglang"
 NOT_FOUND = 404
+# How often an engine is asked for the number of its ranks, and how long between.
+RANK_TRIES = 3
+RANK_PAUSE_SECS = 1.0
 
 
 class RegistrationFailed(Exception):
@@ -69,6 +73,9 @@ class Registration:
         if runtime == UNSPECIFIED:
             runtime = await self._detect_engine()
         told = await self._discover(runtime)
+        if self._options.dp_aware:
+            told = await self._until_ranks_told(runtime, told)
+            self._worker.dp_size = ranks_told(told)
         labels = {**told, **self._spec.labels}
         card = identity.card_from(labels)
         if self._spec.keeps_engine_name:
@@ -179,6 +186,26 @@ class Registration:
         return identity.labels_from(
             models, server_info=server_info.fields(), model_info=model_info.fields()
         )
+
+    async def _until_ranks_told(
+        self, runtime: str, told: dict[str, str]
+    ) -> dict[str, str]:
+        """What it tells about itself, its ranks included. Raises RegistrationFailed.
+
+        Only of SGLang is that asked (contract): no other engine reads from a request
+        which rank it is for, and so it is one worker unless it says otherwise.
+        """
+        for _ in range(RANK_TRIES - 1):
+            if runtime != "sglang" or ranks_told(told) is not None:
+                return told
+            await self._sleep(RANK_PAUSE_SECS)
+            told = await self._discover(runtime)
+        if ranks_told(told) is None:
+            raise RegistrationFailed(
+                f"no dp_size of 1 to {MAX_RANKS} in its /server_info, which --dp-aware "
+                "needs"
+            )
+        return told
 
     async def _ask_either(self, path: str, older: str) -> Told:
         told = await self._ask(path)

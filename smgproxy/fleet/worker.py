@@ -58,7 +58,9 @@ class Worker:
 
     __slots__ = (
         "id",
+        "engine_id",
         "url",
+        "base_url",
         "host",
         "port",
         "is_tls",
@@ -105,9 +107,10 @@ class Worker:
         health: HealthSettings | None = None,
         api_key: str | None = None,
     ) -> None:
-        base, self.dp_rank = split_rank(url)
-        parts = urlsplit(base)
+        self.base_url, self.dp_rank = split_rank(url)
+        parts = urlsplit(self.base_url)
         self.id = id
+        self.engine_id = id  # that of its engine's first rank, when it is another one
         self.url = url
         self.host = parts.hostname or ""
         self.is_tls = parts.scheme == "https"
@@ -118,7 +121,9 @@ class Worker:
         # Model cards as GET /workers shows them; the first is the model served.
         self.models: list[dict[str, Any]] = []
         self.labels: dict[str, str] = {}
-        self.dp_size: int | None = None  # ranks of its engine, when it is one of them
+        self.dp_size: int | None = (
+            None  # ranks of its engine, where they are told apart
+        )
         self.worker_type = "regular"
         self.runtime_type = "unspecified"
         self.priority = 50
@@ -162,6 +167,7 @@ class Worker:
         self.overload = candidate.overload
         self.breaker.settings = candidate.breaker.settings
         self.http2 = candidate.http2
+        self.dp_size = candidate.dp_size
 
     @property
     def is_ready(self) -> bool:

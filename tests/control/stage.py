@@ -59,9 +59,7 @@ def ask(
 class Stage:
     """The control routes, and the fleet, engines and clock behind them."""
 
-    def __init__(
-        self, options: FleetOptions = FleetOptions(), *, dp_aware: bool = False
-    ) -> None:
+    def __init__(self, options: FleetOptions = FleetOptions()) -> None:
         self.clock = FakeClock()
         self.background = FakeBackground(self.clock)
         self.engines = FakeEngines()
@@ -75,7 +73,6 @@ class Stage:
             lambda worker: None,
             sleep=self.background.sleep,
             http_pool=HttpPoolSettings(),
-            dp_aware=dp_aware,
         )
         self.routes = Routes()
         add_control_routes(

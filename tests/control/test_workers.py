@@ -266,7 +266,7 @@ def test_put_with_limits_out_of_range_fails_later_and_changes_nothing(
 
 
 def test_ranks_are_shown_and_put_is_refused_where_engines_are_several_workers() -> None:
-    it = Stage(dp_aware=True)
+    it = Stage(FleetOptions(dp_aware=True))
     for url in (A, f"{A}@0", f"{A}@1"):
         it.engines.tables[url] = sglang(**{"/server_info": {"dp_size": 2}})
     worker_id = it.json("POST", "/workers", {"url": A})["worker_id"]

@@ -17,6 +17,11 @@ from smgproxy.dispatch.ranks import with_rank
         (b'{"a": "}"  }', b'{"a": "}"  ,"data_parallel_rank":3}'),
         (b"{}", b'{"data_parallel_rank":3}'),
         (b" { \n} ", b' { \n"data_parallel_rank":3}'),
+        (b'{"data_parallel_rank":7,"a":1.0}', b'{"a":1.0,"data_parallel_rank":3}'),
+        (
+            b'{"a":"\\"data_parallel_rank\\""}',
+            b'{"a":"\\"data_parallel_rank\\"","data_parallel_rank":3}',
+        ),
         (b'{"a":"{"}', b'{"a":"{","data_parallel_rank":3}'),
     ],
 )

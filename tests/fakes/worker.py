@@ -127,6 +127,7 @@ class FakeWorker:
         self.loads = b""  # its load report; none by default
         self.model = MODEL
         self.labels: dict[str, str] = {}
+        self.dp_size = 1  # its data-parallel ranks
         self._server: asyncio.Server | None = None
         self.port = 0
 
@@ -185,7 +186,8 @@ class FakeWorker:
         elif path == "/loads" and self.loads:
             await connection.answer(self.loads)
         elif path in ("/server_info", "/model_info"):
-            await connection.answer(b'{"served_model_name":"%b"}' % self.model.encode())
+            told = b'{"served_model_name":"%b","dp_size":%d}'
+            await connection.answer(told % (self.model.encode(), self.dp_size))
         else:
             await connection.answer(b'{"detail":"Not Found"}', 404)
 

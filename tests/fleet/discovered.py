@@ -26,7 +26,6 @@ class Stage:
         self,
         patch: pytest.MonkeyPatch,
         options: FleetOptions = FleetOptions(),
-        **more: Any,
     ) -> None:
         self.clock = FakeClock()
         self.clock.stand_in(
@@ -47,7 +46,6 @@ class Stage:
             lambda worker: None,
             sleep=self.background.sleep,
             http_pool=HttpPoolSettings(),
-            **more,
         )
         self.passes: list[float] = []
         self.stats = DiscoveryStats("file", self.passes.append)

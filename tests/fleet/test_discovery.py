@@ -142,11 +142,26 @@ def test_a_digest_does_not_depend_on_the_order_of_fields() -> None:
 
 
 def test_all_ranks_of_an_engine_go_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    it = Stage(monkeypatch, dp_aware=True)
+    it = Stage(monkeypatch, FleetOptions(dp_aware=True))
     for url in (A, f"{A}@0", f"{A}@1"):
         it.engines.tables[url] = sglang(**{"/server_info": {"dp_size": 2}})
     it.run(want(A))
     assert it.ready == [f"{A}@0", f"{A}@1"]
+    it.run()
+    it.clock.advance(5)
+    assert it.urls == []
+
+
+def test_ranks_that_are_left_go_when_the_first_one_did_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = Stage(monkeypatch, FleetOptions(dp_aware=True))
+    it.engines.tables[A] = sglang(**{"/server_info": {"dp_size": 2}})
+    it.run(want(A))
+    it.fleet.remove(it.registry.all()[0].id)
+    it.clock.advance(5)
+    it.run(want(A))
+    assert it.ready == [f"{A}@1"]
     it.run()
     it.clock.advance(5)
     assert it.urls == []

@@ -8,7 +8,7 @@ import pytest
 
 from smgproxy.fleet.fleet import AlreadyRegistered
 from smgproxy.fleet.options import FleetOptions
-from smgproxy.fleet.spec import WorkerSpec
+from smgproxy.fleet.spec import WorkerPatch, WorkerSpec
 from smgproxy.fleet.worker import Worker, WorkerState
 from tests.fakes.engine import sglang
 from tests.fleet.test_fleet import A, Stage
@@ -38,7 +38,7 @@ class Ranks(Stage):
 
 @pytest.fixture
 def it(monkeypatch: pytest.MonkeyPatch) -> Ranks:
-    return Ranks(monkeypatch, FleetOptions(), dp_aware=True)
+    return Ranks(monkeypatch, FleetOptions(dp_aware=True))
 
 
 def ranks(it: Ranks) -> list[Worker]:
@@ -59,11 +59,48 @@ def test_each_rank_is_a_worker_and_the_first_has_the_promised_id(it: Ranks) -> N
     assert len({id(one.breaker) for one in ranks(it)}) == 3
 
 
-@pytest.mark.parametrize("size", [1, 0, None, "x", True])
-def test_an_engine_without_ranks_is_one_worker(it: Ranks, size: Any) -> None:
-    it.engine(size)
+def test_an_engine_of_one_rank_is_one_worker(it: Ranks) -> None:
+    it.engine(1)
     it.fleet.add(WorkerSpec(A))
     assert [(one.url, one.dp_rank) for one in ranks(it)] == [(A, None)]
+
+
+@pytest.mark.parametrize("size", [0, 1025, None, "x", True])
+def test_an_sglang_engine_that_does_not_tell_its_ranks_is_not_registered(
+    it: Ranks, size: Any
+) -> None:
+    it.engine(size)
+    job = it.fleet.add(WorkerSpec(A))
+    it.clock.advance(1)
+    assert it.fleet.url_of(job.worker_id) == A
+    it.clock.advance(1)
+    assert it.engines.paths(A).count("/server_info") == 3
+    assert ranks(it) == []
+    assert "no dp_size of 1 to 1024" in (it.failure(job) or "")
+
+
+def test_it_may_tell_them_a_little_later(it: Ranks) -> None:
+    it.engine(None)
+    it.fleet.add(WorkerSpec(A))
+    it.engine(2)
+    it.clock.advance(1)
+    assert [one.labels["dp_size"] for one in ranks(it)] == ["2", "2"]
+
+
+@pytest.mark.parametrize("runtime", ["vllm", "generic"])
+def test_another_engine_that_tells_no_ranks_is_one_worker(
+    it: Ranks, runtime: str
+) -> None:
+    it.engine(None)
+    it.fleet.add(WorkerSpec(A, runtime_type=runtime))
+    assert [(one.url, one.dp_rank) for one in ranks(it)] == [(A, None)]
+
+
+def test_what_a_label_of_the_spec_says_makes_no_ranks(it: Ranks) -> None:
+    it.engine(2)
+    it.fleet.add(WorkerSpec(A, labels={"dp_size": "3"}))
+    assert [one.dp_size for one in ranks(it)] == [2, 2]
+    assert ranks(it)[0].labels["dp_size"] == "3"
 
 
 def test_ranks_are_no_workers_unless_that_is_asked_for(
@@ -130,9 +167,33 @@ def test_nothing_runs_on_when_the_last_rank_is_gone(it: Ranks) -> None:
     assert it.background.running == 0
 
 
-def test_all_ranks_belong_to_one_engine(it: Ranks) -> None:
+def test_all_ranks_came_of_one_job_as_long_as_any_is_left(it: Ranks) -> None:
+    it.engine()
+    job = it.fleet.add(WorkerSpec(A))
+    first, second = ranks(it)
+    assert it.fleet.came_of(job.worker_id) == [first, second]
+    it.fleet.remove(first.id)
+    it.clock.advance(5)
+    assert it.fleet.came_of(job.worker_id) == [second]
+    assert it.fleet.is_known(job.worker_id)
+    assert it.fleet.came_of("nobody") == []
+
+
+def test_a_change_of_one_rank_leaves_the_others_as_they_are(it: Ranks) -> None:
     it.engine()
     it.fleet.add(WorkerSpec(A))
-    ids = [one.id for one in ranks(it)]
-    assert it.fleet.engine_of(ids[1]) == ids
-    assert it.fleet.engine_of("nobody") == ["nobody"]
+    first, second = ranks(it)
+    it.fleet.update(second.id, WorkerPatch(priority=7, labels={"zone": "b"}))
+    assert (first.priority, second.priority) == (50, 7)
+    assert "zone" not in first.labels
+
+
+def test_each_rank_is_probed_and_judged_by_itself(it: Ranks) -> None:
+    it.engine()
+    it.fleet.add(WorkerSpec(A))
+    first, second = ranks(it)
+    assert (first.successes, second.successes) == (1, 1)
+    for _ in range(10):
+        first.breaker.note_failure(it.clock.now)
+    assert not first.breaker.admits(it.clock.now)
+    assert second.breaker.admits(it.clock.now)

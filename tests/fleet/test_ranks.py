@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from smgproxy.fleet.ranks import rank_url, ranks_of, split_rank
+from smgproxy.fleet.ranks import rank_url, ranks_told, split_rank
 from smgproxy.fleet.worker import Worker
-
-UNTOLD: list[Any] = [
-    *({"dp_size": bad} for bad in (0, -1, True, "4", 2.0, None)),
-    *({}, [], None, "x"),
-]
 
 
 def test_a_rank_is_a_worker_of_its_own_behind_the_same_address() -> None:
@@ -32,11 +25,15 @@ def test_another_url_is_no_rank(url: str) -> None:
 @pytest.mark.parametrize(
     "told, ranks",
     [
-        ({"dp_size": 4}, 4),
-        ({"dp_size": 1}, 1),
-        ({"dp_size": 10**9}, 1024),
-        *[(each, 1) for each in UNTOLD],
+        ({"dp_size": "4"}, 4),
+        ({"dp_size": "1"}, 1),
+        ({"dp_size": "1024"}, 1024),
+        *[({"dp_size": bad}, None) for bad in ("0", "-1", "1025", "true", "2.0", "")],
+        *[({"dp_size": bad}, None) for bad in ("9" * 10, "\u0662")],
+        ({}, None),
     ],
 )
-def test_an_engine_has_as_many_ranks_as_it_tells(told: Any, ranks: int) -> None:
-    assert ranks_of(told) == ranks
+def test_an_engine_has_as_many_ranks_as_it_tells(
+    told: dict[str, str], ranks: int | None
+) -> None:
+    assert ranks_told(told) == ranks
