@@ -295,6 +295,7 @@ class Fleet:
 
     async def _bring_up(self, worker: Worker, spec: WorkerSpec) -> None:
         try:
+            spec.check_parsers()
             worker.overload = spec.overload_limits(self._limits)
         except InvalidSpec as error:
             raise JobFailed(str(error)) from None

@@ -15,6 +15,7 @@ from smgproxy.fleet import spec_blocks
 from smgproxy.fleet.breaker import BreakerSettings
 from smgproxy.fleet.fields import Fields, InvalidSpec, misfit, not_supported
 from smgproxy.fleet.overload import OverloadLimits
+from smgproxy.fleet.parsers import check_parsers
 from smgproxy.fleet.worker import HealthSettings, HttpPoolSettings
 
 _Number = TypeVar("_Number", int, float)
@@ -73,6 +74,15 @@ class WorkerSpec:
     def breaker_settings(self, gateway: BreakerSettings) -> BreakerSettings:
         """What was asked for, the rest as the gateway has it."""
         return spec_blocks.breaker_settings(self.resilience or {}, gateway)
+
+    def check_parsers(self) -> None:
+        """Whether the parsers it names are known; like limits, found out by the job.
+
+        Raises InvalidSpec.
+        """
+        check_parsers("labels", self.labels)
+        for place, each in enumerate(self.models):
+            check_parsers(f"models[{place}]", each)
 
     def overload_limits(self, gateway: OverloadLimits | None) -> OverloadLimits | None:
         """The limits of its own, what it leaves open as the gateway has it.

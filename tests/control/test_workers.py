@@ -265,6 +265,38 @@ def test_put_with_limits_out_of_range_fails_later_and_changes_nothing(
     assert (worker.priority, worker.overload) == (3, None)
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"labels": {"tool_parser": "nope"}},
+        {"models": [{"id": "m1"}, {"id": "m2", "reasoning_parser": "Qwen3"}]},
+    ],
+)
+def test_an_unknown_parser_is_accepted_and_the_worker_never_comes(
+    it: Stage, spec: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = it.ask("POST", "/workers", {"url": A, **spec})
+    assert reply.status == 202
+    worker_id = ujson.loads(reply.body)["worker_id"]
+    assert it.ask("GET", f"/workers/{worker_id}").status == 404
+    assert f"Failed job: type=AddWorker, worker={A}" in caplog.text
+    assert it.engines.asked == []
+
+
+def test_put_with_an_unknown_parser_shows_why_it_failed(it: Stage) -> None:
+    worker = it.add()
+    spec = {"url": A, "models": [{"id": "m1", "tool_parser": "nope"}]}
+    assert it.ask("PUT", f"/workers/{worker.id}", spec).status == 202
+    job = it.json("GET", f"/workers/{worker.id}")["job_status"]
+    assert (job["job_type"], job["status"], job["message"]) == (
+        "AddWorker",
+        "failed",
+        "Invalid value for field 'models[0].tool_parser': "
+        "unknown tool-call parser 'nope'",
+    )
+    assert "tool_parser" not in worker.models[0]
+
+
 def test_ranks_are_shown_and_put_is_refused_where_engines_are_several_workers() -> None:
     it = Stage(FleetOptions(dp_aware=True))
     for url in (A, f"{A}@0", f"{A}@1"):
