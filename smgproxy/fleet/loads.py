@@ -86,6 +86,7 @@ class LoadMonitor:
         is_over = False
         # Older figures are better than none when loads are compared.
         if report is not None:
+            worker.last_report = report
             worker.backlog.note_report(report)
             limits = worker.overload or self._limits
             is_over = limits is not None and limits.is_passed(report)

@@ -82,6 +82,7 @@ class Worker:
         "is_removed",
         "load",
         "engine_load",
+        "last_report",
         "backlog",
         "breaker",
         "overload",
@@ -140,6 +141,8 @@ class Worker:
         self.is_removed = False
         self.load = 0
         self.engine_load: dict[str, Any] | None = None
+        # The same, but kept when polls fail: the last thing anybody knows.
+        self.last_report: dict[str, Any] | None = None
         self.backlog = Backlog()
         self.breaker = CircuitBreaker()
         self.overload: OverloadLimits | None = None  # its own, if it has any

@@ -30,7 +30,7 @@ class WorkerLike(GuardedLike, Protocol):
     worker_type: str
     http2: bool
     load: int
-    engine_load: dict[str, Any] | None
+    last_report: dict[str, Any] | None
     is_overloaded: bool
     active_keys: int
     requests: dict[str, int]
@@ -221,13 +221,14 @@ def _add(counts: dict[_Key, int], key: _Key, count: int) -> None:
 
 
 def _engine(workers: Sequence[WorkerLike]) -> Iterator[Family]:
+    """The last report as long as polls merely fail; -1 once it leaves ready."""
     for name, field, help_text in _ENGINE_GAUGES:
         rows = [
             (
                 (worker.url, worker.model_id or "unknown", entry.get("dp_rank", 0)),
-                entry.get(field, 0),
+                entry.get(field, 0) if worker.is_ready else -1,
             )
             for worker in workers
-            for entry in (worker.engine_load or {}).get("loads", ())
+            for entry in (worker.last_report or {}).get("loads", ())
         ]
         yield gauge(name, help_text, ["worker", "model", "dp_rank"], rows)

@@ -88,6 +88,15 @@ def test_a_failed_poll_clears_the_report_and_the_next_one_looks_anew() -> None:
     assert it.engines.paths(URL)[-2:] == [ENGINE, OWN]
 
 
+def test_the_last_report_is_remembered_when_a_poll_fails() -> None:
+    it = Stage({ENGINE: REPORT})
+    it.engines.tables[URL] = {}
+    it.clock.advance(10)
+    assert it.worker.engine_load is None
+    assert it.worker.last_report is not None
+    assert it.worker.last_report["loads"][0]["num_running_reqs"] == 3
+
+
 def test_a_worker_that_reports_nothing_is_asked_less_often() -> None:
     it = Stage({})
     it.clock.advance(59)

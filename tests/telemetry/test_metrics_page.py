@@ -148,11 +148,20 @@ def test_the_series_of_a_removed_worker_vanish() -> None:
 def test_engine_gauges_come_from_the_last_load_report() -> None:
     page = Page()
     page.workers = [worker("http://a")]
-    page.workers[0].engine_load = {"loads": [{"dp_rank": 1, "num_running_reqs": 6}]}
+    page.workers[0].last_report = {"loads": [{"dp_rank": 1, "num_running_reqs": 6}]}
     labels = {"worker": "http://a", "model": "m", "dp_rank": "1"}
     found = page.read()
     assert found[key("smg_engine_running_requests", **labels)] == 6
     assert found[key("smg_engine_token_usage", **labels)] == 0
+
+
+def test_engine_gauges_of_a_worker_that_left_ready_are_minus_1() -> None:
+    page = Page()
+    page.workers = [worker("http://a")]
+    page.workers[0].last_report = {"loads": [{"dp_rank": 0, "num_running_reqs": 6}]}
+    page.workers[0].state = WorkerState.NOT_READY
+    labels = {"worker": "http://a", "model": "m", "dp_rank": "0"}
+    assert page.read()[key("smg_engine_running_requests", **labels)] == -1
 
 
 def test_label_values_cannot_break_the_page() -> None:

@@ -70,7 +70,7 @@ def busy_page() -> Page:
     page.router.observe("m", "chat", 0.02)
     one = worker("http://a")
     one.requests["m"] = one.selections["m", "random"] = 1
-    one.engine_load = {"loads": [{"dp_rank": 0}]}
+    one.last_report = {"loads": [{"dp_rank": 0}]}
     page.workers = [one]
     scheduler = Scheduler(1024)
     scheduler.stats.count_preemption("bulk", "system")
