@@ -121,6 +121,16 @@ def test_a_long_prompt_makes_room_in_slices() -> None:
     assert tree.size <= 1 << 20
 
 
+def test_a_megabyte_is_compared_in_slices_and_not_by_character() -> None:
+    """Of characters, one by one, this would take minutes."""
+    tree = _tree(1 << 26)
+    text = "x" * (1 << 20)
+    tree.record(tree.match(text), 0)
+    for number in range(1000):
+        tree.record(tree.match(f"{text[:-1]}{number}"), 1)
+        assert tree.match(text).matched == 1 << 20
+
+
 def test_a_paged_tree_knows_whole_pages() -> None:
     tree: RadixTree[bytes] = RadixTree(1 << 20, page=4)
     tree.record(tree.match(b"aaaabbbbcc"), 0)

@@ -92,6 +92,16 @@ def test_a_model_nobody_serves_is_not_found(registry: Registry, router: Router) 
     assert caught.value.message == "No worker available for model 'other'"
 
 
+@pytest.mark.parametrize("name", ["", "M", "m ", "m-alias2"])
+def test_a_name_is_compared_as_it_is(
+    registry: Registry, router: Router, name: str
+) -> None:
+    _add(registry, "a", aliases=("m-alias",))
+    with pytest.raises(ModelNotFound) as refused:
+        _pick(router, name)
+    assert refused.value.message == f"No worker available for model '{name}'"
+
+
 def test_an_empty_fleet_serves_no_model(router: Router) -> None:
     for model in ("m", None):
         with pytest.raises(ModelNotFound):

@@ -9,6 +9,7 @@ from smgproxy.fleet.breaker import BreakerSettings, BreakerState
 from smgproxy.fleet.overload import OverloadLimits
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.worker import Worker, WorkerState
+from smgproxy.routing.catalog import POLICIES
 from smgproxy.routing.options import PolicyOptions
 from smgproxy.routing.policies.cache_aware import CacheAwarePolicy
 from smgproxy.routing.request import RoutingRequest
@@ -186,16 +187,40 @@ def test_a_pick_is_charged_in_the_same_step(registry: Registry) -> None:
     assert a.backlog.sent == 3
 
 
-def test_a_target_is_read_by_consistent_hashing_alone(registry: Registry) -> None:
-    a, b = _add(registry, "a"), _add(registry, "b")
+@pytest.mark.parametrize(
+    "policy", ["cache_aware", "least_load", "power_of_two", "round_robin", "random"]
+)
+def test_a_burst_does_not_land_on_one_worker(registry: Registry, policy: str) -> None:
+    fleet = [_add(registry, name) for name in "abcd"]
+    router = Router(registry, RoutingOptions(policy))
+    for number in range(200):
+        router.pick(asked("m", read_text=lambda: f"{number} is another prompt"))
+    assert all(25 < one.load < 80 for one in fleet)
+    if policy in ("cache_aware", "least_load", "round_robin"):
+        assert [one.load for one in fleet] == [50] * 4
+
+
+@pytest.mark.parametrize("policy", sorted(set(POLICIES) - {"consistent_hashing"}))
+def test_a_target_is_nothing_to_other_policies(registry: Registry, policy: str) -> None:
+    a = _add(registry, "a")
     bad = {b"x-smg-target-worker": b"9"}
-    assert Router(registry, ROUND_ROBIN).pick(RoutingRequest("m", bad)) is a
-    options = RoutingOptions("consistent_hashing")
-    router = Router(registry, options)
-    with pytest.raises(NoAvailableWorkers):
-        router.pick(RoutingRequest("m", bad))
-    good = RoutingRequest("m", {b"x-smg-target-worker": b"1"})
-    assert router.pick(good) is b
+    router = Router(registry, RoutingOptions(policy))
+    assert router.pick(RoutingRequest("m", bad)) is a
+
+
+@pytest.mark.parametrize("value, place", [(b"1", 1), (b"", 0), (b"x", None)])
+def test_a_bad_target_is_503_and_an_empty_one_is_none(
+    registry: Registry, value: bytes, place: int | None
+) -> None:
+    fleet = _add(registry, "a"), _add(registry, "b")
+    router = Router(registry, RoutingOptions("consistent_hashing"))
+    asked_for = RoutingRequest("m", {b"x-smg-target-worker": value})
+    if place is None:
+        with pytest.raises(NoAvailableWorkers) as refused:
+            router.pick(asked_for)
+        assert refused.value.status == 503
+    else:
+        assert router.pick(asked_for) in (fleet if not value else fleet[place:])
 
 
 def test_an_alias_stands_for_the_model_of_its_first_card(
