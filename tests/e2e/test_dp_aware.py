@@ -13,7 +13,7 @@ from smgproxy.fleet.spec import WorkerSpec
 from smgproxy.routing.router import RoutingOptions
 from tests.e2e.asking import error_of, get
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.client import Answer, post
+from tests.fakes.client import Answer, Client, post
 from tests.fakes.worker import Connection, FakeWorker, Received
 
 CHAT = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"temperature":0.10'
@@ -108,6 +108,19 @@ def test_every_json_route_tells_the_rank(path: str, body: bytes) -> None:
         await ask(stage, post(body, path))
         [received] = stage.worker.received
         assert received.body == body[:-1] + b',"data_parallel_rank":0}'
+
+    play_ranks(scene)
+
+
+def test_what_is_translated_for_an_engine_tells_it_the_rank_too() -> None:
+    async def scene(stage: Stage) -> None:
+        await registered(stage)
+        question = b'{"type":"predicate","instructions":"Is it?"}'
+        body = b'{"model":"m","input":"hi","questions":[%b]}' % question
+        await ask(stage, post(body, "/v1/decisions"))
+        [received] = stage.worker.received
+        assert received.path == "/v1/systemone"
+        assert ranks_asked_for(stage.worker) == [0]
 
     play_ranks(scene)
 
@@ -209,6 +222,25 @@ def test_each_rank_has_its_share_of_the_engines_report() -> None:
         for _ in range(3):
             answer = await ask_chat(stage)
             assert answer.get("x-smg-routed-worker-id") == urls[1]
+
+    play_ranks(scene)
+
+
+def test_series_of_a_rank_bear_its_name() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.worker.loads = (
+            b'{"loads":[{"dp_rank":0},{"dp_rank":1,"num_running_reqs":5}]}'
+        )
+        urls = await registered(stage)
+        await eventually(lambda: all(one.engine_load for one in stage.records))
+        await ask_chat(stage)
+        scraper = await Client.connect(stage.gateway._metrics.ports()[0])
+        page = (await scraper.ask(get("/metrics"))).body.decode().splitlines()
+        scraper.close()
+        assert f'smg_worker_requests_total{{model="m",worker="{urls[0]}"}} 1.0' in page
+        for rank, running in enumerate((0, 5)):
+            labels = f'dp_rank="{rank}",model="m",worker="{urls[rank]}"'
+            assert f"smg_engine_running_requests{{{labels}}} {running}.0" in page
 
     play_ranks(scene)
 
