@@ -8,7 +8,6 @@ from smgproxy.core.errors import GatewayError
 
 _FIELD = "data_parallel_rank"
 _QUOTED = b'"data_parallel_rank"'
-_BLANKS = b" \t\r\n"
 
 
 class RanksNotSupported(GatewayError):
@@ -29,6 +28,8 @@ def with_rank(body: bytes, rank: int) -> bytes:
     """
     if _QUOTED in body:
         body = rebuilt(outline_of(body), {_FIELD: None})
-    head = body.rstrip(_BLANKS)[:-1]
-    comma = b"" if head.strip(_BLANKS) == b"{" else b","
-    return b'%s%s"data_parallel_rank":%d}' % (head, comma, rank)
+    # A field has a quoted name, and the last brace is the object's own. The body may
+    # have many megabytes: the join is the one copy of it.
+    comma = b"," if b'"' in body else b""
+    fields = memoryview(body)[: body.rindex(b"}")]
+    return b"".join((fields, comma, b"%b:%d}" % (_QUOTED, rank)))
