@@ -140,8 +140,11 @@ class Settings:
         self._check_power_of_two()
 
     def _check_power_of_two(self) -> None:
-        """It compares two workers; more may be found later only by discovery."""
-        if self.routing.policy != PowerOfTwoPolicy.name or self.discovery.provider:
+        """It compares two workers; more than were named there are only by discovery,
+        or of an engine's ranks."""
+        if self.routing.policy != PowerOfTwoPolicy.name:
+            return
+        if self.discovery.provider or self.fleet.dp_aware:
             return
         simulated = self.simulated.count if self.simulated is not None else 0
         if len(self.server.worker_urls) + simulated < 2:

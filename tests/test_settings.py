@@ -178,9 +178,10 @@ def test_power_of_two_needs_two_workers(values: dict[str, Any]) -> None:
         {"worker_urls": ("http://a",), "simulated_workers": 1},
         {"simulated_workers": 2},
         {"discovery_provider": "file", "discovery_file": "/nowhere"},
+        {"worker_urls": ("http://a",), "dp_aware": True},
     ],
 )
-def test_power_of_two_starts_with_two_workers_or_discovery(
+def test_power_of_two_starts_where_there_may_be_two_workers(
     values: dict[str, Any],
 ) -> None:
     assert settings_of(policy="power_of_two", **values).routing.policy == "power_of_two"
