@@ -17,6 +17,8 @@ from smgproxy.routing.policy import Policy
 from smgproxy.routing.request import TOKEN_BYTES, RoutingRequest
 
 POLICY_LABEL = "policy"
+# How often a policy with the built-in settings is kept in order (contract).
+LABELLED_SWEEP_SECS = 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Router:
     __slots__ = (
         *("_registry", "_maker", "_default", "_labelled", "_pools"),
         *("_workers", "_edits_bodies", "_wait", "_draw", "_sheds", "_retry_secs"),
-        "_reads_text",
+        *("_reads_text", "_sweep_secs", "_sweeps_at"),
         *("overload_fallbacks", "overload_sheds"),
     )
 
@@ -80,7 +82,8 @@ class Router:
         retry_secs: int = 10,
     ) -> None:
         self._registry = registry
-        self._maker = PolicyMaker(options.policy, policies or PolicyOptions())
+        policies = policies or PolicyOptions()
+        self._maker = PolicyMaker(options.policy, policies)
         self._default = self._maker.default()
         # Policies of models whose first worker asked for one; None: it did not.
         self._labelled: dict[str, Policy | None] = {}
@@ -93,6 +96,9 @@ class Router:
         self._draw = random.Random().random
         self._sheds = sheds
         self._retry_secs = retry_secs
+        # Policies that labels ask for are kept in order even where the flag says never.
+        self._sweep_secs = policies.eviction_interval_secs or LABELLED_SWEEP_SECS
+        self._sweeps_at = 0.0
         self.overload_fallbacks = 0
         self.overload_sheds = 0
         self._refresh()
@@ -182,9 +188,15 @@ class Router:
     def sweep(self, now: float) -> bool:
         """A slice of the policies' upkeep, some milliseconds at most.
 
-        Whether more is waiting, and so should be called again before long.
+        Whether more is waiting, and so should be called again before long. Upkeep
+        begins every --eviction-interval-secs, and when a worker left.
         """
-        return any([policy.sweep(now) for policy in self.policies()])
+        if now < self._sweeps_at:
+            return False
+        has_more = any([policy.sweep(now) for policy in self.policies()])
+        if not has_more:
+            self._sweeps_at = now + self._sweep_secs
+        return has_more
 
     def _when_nobody(self, pool: Pool, request: RoutingRequest) -> Worker:
         if not pool.overloaded:
@@ -243,6 +255,8 @@ class Router:
         for gone in self._workers - workers:
             for policy in self.policies():
                 policy.forget(gone)
+        if not self._workers <= workers:
+            self._sweeps_at = 0.0  # what is left of them takes memory
         self._workers = workers
         self._edits_bodies = any(one.dp_rank is not None for one in workers)
         models = registry.models()

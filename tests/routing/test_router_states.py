@@ -14,6 +14,7 @@ from smgproxy.routing.options import PolicyOptions
 from smgproxy.routing.policies.cache_aware import CacheAwarePolicy
 from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router, RoutingOptions
+from smgproxy.routing.sticky import StickyPolicy
 from tests.routing.fleet import KEY, asked
 
 ROUND_ROBIN = RoutingOptions("round_robin")
@@ -327,6 +328,54 @@ def test_a_worker_that_left_is_forgotten_by_every_policy(registry: Registry) -> 
     registry.remove(registry.all()[0])
     router.sweep(0)
     assert not policy.indexes
+
+
+def test_what_is_over_its_budget_is_cleared_every_interval_until_it_is_within(
+    registry: Registry,
+) -> None:
+    options = PolicyOptions(max_tree_size=64, eviction_interval_secs=10)
+    router = Router(registry, RoutingOptions("cache_aware"), options)
+    _add(registry, "a")
+    [policy] = router.policies()
+    assert isinstance(policy, CacheAwarePolicy)
+
+    def grow() -> int:
+        for number in range(8):
+            router.pick(asked("m", read_text=lambda: f"{number} prompt."))
+        return policy.indexes["m"].texts.tree.size
+
+    assert not router.sweep(100)
+    assert grow() > 64
+    assert not router.sweep(109.9)
+    assert policy.indexes["m"].texts.tree.size > 64
+    assert not router.sweep(110)
+    assert policy.indexes["m"].texts.tree.size <= 64
+    assert grow() > 64
+    assert not router.sweep(119.9)
+    assert policy.indexes["m"].texts.tree.size > 64
+
+
+def test_keys_grow_too_old_by_the_interval_and_never_at_0(registry: Registry) -> None:
+    _add(registry, "a")
+    for secs, left in ((5, 0), (0, 1)):
+        options = PolicyOptions(
+            routing_key_override=True, eviction_interval_secs=secs, max_idle_secs=3
+        )
+        router = Router(registry, ROUND_ROBIN, options)
+        router.sweep(0)
+        router.release(_asked_with_key(router))
+        router.sweep(4.9)
+        [policy] = router.policies()
+        assert isinstance(policy, StickyPolicy)
+        assert len(policy.pins) == 1
+        router.sweep(1000)
+        assert len(policy.pins) == left
+
+
+def _asked_with_key(router: Router) -> RoutingRequest:
+    request = RoutingRequest("m", {KEY: b"k"})
+    router.pick(request)
+    return request
 
 
 @pytest.mark.parametrize(
