@@ -105,10 +105,10 @@ class Workers:
 
     def _replace(self, request: ControlRequest) -> Reply:
         worker_id = _worker_id(request)
-        if self._fleet.options.dp_aware:
-            raise _Refused(400, "BAD_REQUEST", _NO_PUT)
         spec = parse_spec(_json(request))
         url = self._fleet.url_of(worker_id)
+        if self._fleet.options.dp_aware:
+            raise _Refused(400, "BAD_REQUEST", _NO_PUT)
         if url != spec.url:
             text = (
                 f"URL mismatch: worker has URL '{url}' but request body has "

@@ -310,6 +310,7 @@ def test_ranks_are_shown_and_put_is_refused_where_engines_are_several_workers() 
     status, code, why = refusal(it, "PUT", f"/workers/{worker_id}", {"url": A})
     assert (status, code) == (400, "BAD_REQUEST")
     assert "--dp-aware" in why
+    assert refusal(it, "PUT", f"/workers/{NOBODY}", {"url": A})[0] == 404
 
 
 def test_put_must_name_the_same_url(it: Stage) -> None:
