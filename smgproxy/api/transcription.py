@@ -95,6 +95,7 @@ class TranscriptionForm:
     def on_part_end(self) -> None:
         """Parts.on_part_end"""
         if self._text is None:
+            self._name = b""
             return
         text = self._text.decode("utf-8", "replace")
         self._text = None
@@ -115,8 +116,19 @@ class TranscriptionForm:
         """The text that guides the transcript."""
         return self._fields.get(b"prompt", "")
 
+    @property
+    def is_at_file(self) -> bool:
+        """Whether it is the file that comes in, and of all before it nothing amiss."""
+        if self._name != b"file":
+            return False
+        try:
+            self.check()
+        except BadForm:
+            return False
+        return True
+
     def check(self) -> None:
-        """Hold the whole form to the contract. Raises BadForm."""
+        """Hold what has come of the form to the contract. Raises BadForm."""
         if not self._has_file:
             raise BadForm("Missing form field 'file'")
         if not self.file.size:
@@ -131,21 +143,25 @@ class TranscriptionForm:
         if STREAM in fields:
             fields[STREAM] = _stream(fields[STREAM])
 
-    def encoded(self, model: str, boundary: bytes) -> tuple[bytes, bytes]:
-        """What stands before the file and what behind it, for a worker."""
+    def head(self, boundary: bytes) -> bytes:
+        """What stands before the file, for a worker."""
         filename = UNNAMED if self._filename is None else self._filename
-        delimiter = b"--" + boundary + b"\r\n"
-        head = delimiter + part_head(b"file", filename, self._content_type)
+        head = part_head(b"file", filename, self._content_type)
+        return b"--%b\r\n%b" % (boundary, head)
+
+    def tail(self, model: str, boundary: bytes) -> bytes:
+        """What stands behind it: all other fields, of a form that is whole."""
+        delimiter = b"\r\n--" + boundary
         pairs = [(b"model", model)]
         pairs += [(n, self._fields[n]) for n in FIELDS[1:] if n in self._fields]
         pairs += [(GRANULARITIES, text) for text in self._granularities]
         if STREAM in self._fields:
             pairs.append((STREAM, self._fields[STREAM]))
-        tail = b"".join(
-            b"\r\n" + delimiter + part_head(name) + text.encode()
+        fields = [
+            b"%b\r\n%b%b" % (delimiter, part_head(name), text.encode())
             for name, text in pairs
-        )
-        return head, tail + b"\r\n--" + boundary + b"--\r\n"
+        ]
+        return b"".join((*fields, delimiter, b"--\r\n"))
 
 
 def _temperature(text: str) -> str:

@@ -97,9 +97,9 @@ class Fallback:
         if call.model != self.model:
             call.rename(self.model)
 
-    def has_other(self, attempts: Attempts) -> bool:
+    def has_other(self, attempts: Attempts | None = None) -> bool:
         """Whether the next attempt could go elsewhere, to any model of the chain."""
-        return self._way.has_other(attempts.excluded)
+        return self._way.has_other(_NONE if attempts is None else attempts.excluded)
 
     def _may_serve(self, model: str) -> bool:
         """Whether the tenant may use a fallback: its budget has a rule for each."""

@@ -1,7 +1,7 @@
-"""Transcriptions: a form is read to its end, held to the contract, and made anew.
+"""Transcriptions: a form is read, held to the contract, and made anew for its worker.
 
-Its model may stand behind its file, and every fault of it is told before a worker is
-chosen; so the file is spooled, and goes on when the form is complete.
+A file that comes behind the model goes on while it comes in (`passage.py`). Any other
+is spooled until the form is whole, as its model may stand behind it.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from smgproxy.api.bodies import BodyReader
 from smgproxy.api.endpoints import AnyEndpoint
 from smgproxy.api.transcription import BadForm, TranscriptionForm
 from smgproxy.core.clock import monotonic
-from smgproxy.core.errors import BodyTooLarge, GatewayError, UpstreamError
-from smgproxy.core.exchange import Exchange
-from smgproxy.core.flow import Sink
+from smgproxy.core.errors import GatewayError, UpstreamError
+from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.dispatch.answers import Answers
 from smgproxy.dispatch.charge import reserve_text
 from smgproxy.dispatch.fallback import Fallback, Fallbacks
 from smgproxy.dispatch.headers import headers_to_worker
-from smgproxy.dispatch.once import Once
+from smgproxy.dispatch.once import Once, Send
+from smgproxy.dispatch.passage import FormSink, Passage
 from smgproxy.dispatch.ranks import RanksNotSupported
-from smgproxy.dispatch.spool import Spool, SpoolSource, spool_failed
+from smgproxy.dispatch.spool import Spool, SpoolSource
+from smgproxy.dispatch.upload import note_departure
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router
 from smgproxy.telemetry.stats import RouterStats
 from smgproxy.upstream.leg import Leg
 from smgproxy.upstream.pool import Upstream
-from smgproxy.wire.multipart import FormReader, MultipartError, boundary_of
 
 
 class Transcriptions:
@@ -67,188 +67,179 @@ class Transcriptions:
     async def forward(self, exchange: Exchange, endpoint: AnyEndpoint) -> None:
         """Read the form, pick a worker, relay its answer. Raises GatewayError."""
         spool = Spool()
+        form = TranscriptionForm(spool)
         try:
-            form = await self._read(exchange, spool)
-            model = self._reader.canonical(form.model)
-            if self._budgets is not None:
-                reserve_text(self._budgets, exchange, model, form.prompt)
-            routed = RoutingRequest(model, exchange.head.first, monotonic())
-            fallback = None
-            if self._fallbacks is not None:
-                fallback = self._fallbacks.begin(exchange, model, routed)
-            is_known = fallback is not None or self._router.is_served(model)
-            label = self._stats.label(model, is_known)
-            self._stats.count_request(label, endpoint.name, False)
-            worker = self._pick(routed, endpoint, label, fallback)
+            sink = FormSink(form, spool, exchange, self._limit, self._loop)
             try:
-                if worker.dp_rank is not None:
-                    raise self._refusal(endpoint, label)
-                if fallback is not None:
-                    model = fallback.model
-                parcel = _Parcel(exchange, endpoint, form, model, spool, worker)
-                await self._send(parcel, label)
+                if not await sink.read(exchange.request):
+                    parcel = self._parcel(exchange, endpoint, form)
+                    if self._has_any(parcel):
+                        self._pick(parcel)
+                        await self._pass_on(parcel, sink)
+                        return
+                    # There is nobody, but a fault of the form's comes first.
+                    await sink.read_on()
             finally:
-                self._router.release(routed)
+                sink.stop()
+            form.check()
+            parcel = self._parcel(exchange, endpoint, form)
+            self._pick(parcel)
+            await self._send_spooled(parcel, spool)
         finally:
             spool.close()
 
-    async def _read(self, exchange: Exchange, spool: Spool) -> TranscriptionForm:
-        """The whole form, and the rules on it held. Raises GatewayError."""
-        form = TranscriptionForm(spool)
-        try:
-            boundary = boundary_of(exchange.head.first.get(b"content-type"))
-        except MultipartError as error:
-            raise BadForm(str(error)) from None
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        sink = FormSink(FormReader(boundary, form), self._limit, waiter)
-        try:
-            exchange.request.join(sink)
-            await waiter
-        finally:
-            sink.stop()
-        form.check()
-        return form
+    def _parcel(
+        self, exchange: Exchange, endpoint: AnyEndpoint, form: TranscriptionForm
+    ) -> _Parcel:
+        """Charge its tenant, once. Raises TenantRateLimited."""
+        model = self._reader.canonical(form.model)
+        if self._budgets is not None and exchange.reservation is None:
+            reserve_text(self._budgets, exchange, model, form.prompt)
+        parcel = _Parcel(exchange, endpoint, form, model)
+        if self._fallbacks is not None:
+            parcel.fallback = self._fallbacks.begin(exchange, model, parcel.routed)
+        return parcel
 
-    def _pick(
-        self,
-        routed: RoutingRequest,
-        endpoint: AnyEndpoint,
-        label: str,
-        fallback: Fallback | None,
-    ) -> Worker:
+    def _has_any(self, parcel: _Parcel) -> bool:
+        """Whether a worker could be picked."""
+        if parcel.fallback is not None:
+            return parcel.fallback.has_other()
+        return self._router.has_other(parcel.routed)
+
+    def _pick(self, parcel: _Parcel) -> None:
+        """Count the request and pick a worker for it. Raises GatewayError."""
+        stats, endpoint = self._stats, parcel.endpoint
+        asked, fallback = parcel.asked, parcel.fallback
+        is_known = fallback is not None or self._router.is_served(asked)
+        parcel.label = stats.label(asked, is_known)
+        stats.count_request(parcel.label, endpoint.name, False)
         try:
             if fallback is not None:
-                return fallback.pick()
-            return self._router.pick(routed)
+                fallback.pick()
+            else:
+                self._router.pick(parcel.routed)
+            if parcel.worker.dp_rank is not None:
+                # No form tells an engine which of its ranks it is for (contract).
+                self._router.release(parcel.routed)
+                raise RanksNotSupported(endpoint.path)
         except GatewayError as error:
-            self._stats.count_upstream(error.status, str(error.code))
-            self._answers.note_error(error, label, endpoint)
+            stats.count_upstream(error.status, str(error.code))
+            self._answers.note_error(error, parcel.label, endpoint)
             raise
 
-    def _refusal(self, endpoint: AnyEndpoint, label: str) -> GatewayError:
-        """No form tells an engine which of its ranks it is for (contract)."""
-        error = RanksNotSupported(endpoint.path)
-        self._stats.count_upstream(error.status, str(error.code))
-        self._answers.note_error(error, label, endpoint)
-        return error
-
-    async def _send(self, parcel: _Parcel, label: str) -> None:
-        """A small form as one request, a large one from its file."""
-        worker = parcel.worker
-        timeout_secs = worker.http_pool.timeout_secs
-        source: SpoolSource | None = None
+    async def _pass_on(self, parcel: _Parcel, sink: FormSink) -> None:
+        """What has come so far, and the rest as it comes in."""
+        exchange, worker = parcel.exchange, parcel.worker
+        passage = sink.pass_on(parcel.head(), lambda: self._tail(parcel))
 
         async def send() -> tuple[Leg, ResponseHead]:
-            nonlocal source
-            if parcel.spool.is_small:
-                request = parcel.request(parcel.whole())
+            try:
+                answer = await self._upstream.upload(
+                    *(worker, parcel.request(None), passage, passage.size),
+                    worker.http_pool.timeout_secs,
+                )
+            except asyncio.CancelledError:
+                if exchange.verdict is Verdict.CLIENT_GONE and not sink.is_whole:
+                    note_departure(exchange, self._stats)
+                raise
+            # Answered: the rest of the form, and when it comes, is the client's affair.
+            exchange.request.is_optional = True
+            return answer
+
+        await self._send(parcel, send, passage)
+
+    def _tail(self, parcel: _Parcel) -> bytes:
+        """What follows a file that was passed on; the form is whole. Raises BadForm."""
+        form = parcel.form
+        form.check()
+        if self._reader.canonical(form.model) != parcel.asked:
+            raise BadForm("Form field 'model' came twice, and another behind the file")
+        return parcel.tail()
+
+    async def _send_spooled(self, parcel: _Parcel, spool: Spool) -> None:
+        """A small form as one request, a large one from its file."""
+        worker, head, tail = parcel.worker, parcel.head(), parcel.tail()
+        timeout_secs = worker.http_pool.timeout_secs
+        # Engines may refuse a form without a length.
+        size = len(head) + spool.size + len(tail)
+        request = parcel.request(size)
+        source: SpoolSource | None = None
+        if spool.is_small:
+            spool.rewind()
+            request.body = head + spool.read() + tail
+        else:
+            source = SpoolSource(self._loop, spool, head, tail)
+
+        async def send() -> tuple[Leg, ResponseHead]:
+            if source is None:
                 return await self._upstream.call(worker, request, timeout_secs)
-            source = SpoolSource(self._loop, parcel.spool, parcel.head, parcel.tail)
-            request, size = parcel.request(), parcel.size
             return await self._upstream.upload(
                 worker, request, source, size, timeout_secs
             )
 
+        await self._send(parcel, send, source)
+
+    async def _send(
+        self, parcel: _Parcel, send: Send, source: Passage | SpoolSource | None
+    ) -> None:
         try:
             await self._once.attempt(
-                parcel.exchange, parcel.endpoint, worker, label, send
+                parcel.exchange, parcel.endpoint, parcel.worker, parcel.label, send
             )
         finally:
             if source is not None:
                 source.abort(UpstreamError("the exchange is over"))
+            self._router.release(parcel.routed)
 
 
 class _Parcel:
-    """A form as its worker gets it."""
+    """A form as its worker gets it; ``asked`` is the model it was sent for."""
 
-    __slots__ = ("exchange", "endpoint", "spool", "worker", "head", "tail", "_boundary")
+    __slots__ = ("exchange", "endpoint", "form", "asked", "routed", "fallback") + (
+        *("label", "_boundary"),
+    )
 
     def __init__(
         self,
         exchange: Exchange,
         endpoint: AnyEndpoint,
         form: TranscriptionForm,
-        model: str,
-        spool: Spool,
-        worker: Worker,
+        asked: str,
     ) -> None:
         self.exchange = exchange
         self.endpoint = endpoint
-        self.spool = spool
-        self.worker = worker
+        self.form = form
+        self.asked = asked
+        self.routed = RoutingRequest(asked, exchange.head.first, monotonic())
+        self.fallback: Fallback | None = None
+        self.label = ""  # of the model it was sent for, once it is counted
         # Nobody can have put into the file what nobody can guess.
         self._boundary = b"smgproxy-" + secrets.token_hex(16).encode()
-        self.head, self.tail = form.encoded(model, self._boundary)
 
     @property
-    def size(self) -> int:
-        """Its length in bytes; engines may refuse a form without one."""
-        return len(self.head) + self.spool.size + len(self.tail)
+    def worker(self) -> Worker:
+        """Who was picked for it."""
+        assert self.routed.worker is not None
+        return self.routed.worker
 
-    def whole(self) -> bytes:
-        """All of it, when it is small."""
-        self.spool.rewind()
-        return self.head + self.spool.read() + self.tail
+    def head(self) -> bytes:
+        """What stands before the file."""
+        return self.form.head(self._boundary)
 
-    def request(self, body: bytes = b"") -> WorkerRequest:
-        """The request that carries it; ``body`` if it is not to follow."""
+    def tail(self) -> bytes:
+        """What stands behind it."""
+        model = self.asked if self.fallback is None else self.fallback.model
+        return self.form.tail(model, self._boundary)
+
+    def request(self, size: int | None) -> WorkerRequest:
+        """The request that carries it; in the chunked coding without a ``size``."""
         exchange = self.exchange
         headers = headers_to_worker(
             exchange.head,
             exchange.id,
             self.worker,
-            self.size,
+            size,
             exchange.has_gateway_key,
             b"multipart/form-data; boundary=" + self._boundary,
         )
-        return WorkerRequest(b"POST", self.endpoint.path.encode(), headers, body)
-
-
-class FormSink(Sink):
-    """Feeds a body to the reader of its form, for one waiting coroutine."""
-
-    __slots__ = ("_reader", "_limit", "_size", "_waiter")
-
-    def __init__(
-        self, reader: FormReader, limit_bytes: int, waiter: asyncio.Future[None]
-    ) -> None:
-        super().__init__()
-        self._reader: FormReader | None = reader
-        self._limit = limit_bytes
-        self._size = 0
-        self._waiter = waiter
-
-    def write(self, data: bytes, end: bool = False) -> None:
-        """Read on, or give up at the limit or the first fault."""
-        self._size += len(data)
-        if self._reader is None:
-            return
-        try:
-            if self._size > self._limit:
-                raise BodyTooLarge()
-            self._reader.feed(data)
-            if end:
-                self._reader.finish()
-        except MultipartError as error:
-            self._give_up(BadForm(str(error)))
-        except OSError as error:
-            self._give_up(spool_failed(error))
-        except GatewayError as error:
-            self._give_up(error)
-        else:
-            if end and not self._waiter.done():
-                self._waiter.set_result(None)
-
-    def abort(self, error: Exception) -> None:
-        """The body will not come: tell the one who waits."""
-        if not self._waiter.done():
-            self._waiter.set_exception(error)
-
-    def stop(self) -> None:
-        """Nobody waits any more: an answer may be on its way while the body comes."""
-        self._reader = None
-
-    def _give_up(self, error: Exception) -> None:
-        if self.source is not None:
-            self.source.abort(error)
-        self.abort(error)
+        return WorkerRequest(b"POST", self.endpoint.path.encode(), headers)

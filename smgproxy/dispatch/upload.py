@@ -106,16 +106,16 @@ class Uploads:
             )
         except asyncio.CancelledError:
             if exchange.verdict is Verdict.CLIENT_GONE:
-                self._note_departure(exchange)
+                if exchange.request.delivered < head.content_length:
+                    note_departure(exchange, self._stats)
             raise
         # Answered: whether the rest of the upload comes, and when, is the client's
         # affair.
         exchange.request.is_optional = True
         return answer
 
-    def _note_departure(self, exchange: Exchange) -> None:
-        """The client left; if within its upload, that is what is counted."""
-        length = exchange.head.content_length
-        if length is not None and exchange.request.delivered < length:
-            exchange.error_code = BodyAborted.code
-            self._stats.count_upstream(BodyAborted.status, BodyAborted.code)
+
+def note_departure(exchange: Exchange, stats: RouterStats) -> None:
+    """The client left within its upload, and that is what is counted."""
+    exchange.error_code = BodyAborted.code
+    stats.count_upstream(BodyAborted.status, BodyAborted.code)

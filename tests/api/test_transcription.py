@@ -46,7 +46,7 @@ def sent(*fields: tuple[bytes, bytes]) -> bytes:
     """What stands behind the file, without its framing."""
     form = form_of(FILE, MODEL, *fields)
     form.check()
-    tail = form.encoded("canonical", b"B")[1]
+    tail = form.tail("canonical", b"B")
     first = b'\r\n--B\r\nContent-Disposition: form-data; name="model"\r\n\r\ncanonical'
     assert tail.startswith(first) and tail.endswith(b"\r\n--B--\r\n")
     return tail[len(first) : -len(b"\r\n--B--\r\n")]
@@ -105,7 +105,7 @@ def test_the_file_keeps_its_name_and_type(
     form = TranscriptionForm(File())
     form.on_part(b"file", filename, kind)
     start = b'--B\r\nContent-Disposition: form-data; name="file"'
-    assert form.encoded("m", b"B")[0] == start + head + b"\r\n\r\n"
+    assert form.head(b"B") == start + head + b"\r\n\r\n"
 
 
 @pytest.mark.parametrize(
