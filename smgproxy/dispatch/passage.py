@@ -140,7 +140,7 @@ class FormSink(Sink):
         return passage
 
     def stop(self) -> None:
-        """Nobody wants it any more: an answer may be on its way while the body comes."""
+        """Nobody wants it any more: the answer may be on its way."""
         self._reader = None
 
     # -- the body's side -------------------------------------------------------------

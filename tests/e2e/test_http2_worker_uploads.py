@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.e2e.forms import ask as transcription
 from tests.e2e.multiplexed import CANCEL, MODEL, Scene, play_http2, still
 from tests.e2e.stage import Stage, eventually
-from tests.e2e.test_audio import ask as transcription
 from tests.fakes.http2_worker import H2Worker, Stream
 from tests.fakes.worker import Received
 

@@ -7,8 +7,9 @@ from typing import Self
 from h2.connection import H2Connection
 from h2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
 
+from tests.e2e import forms
 from tests.e2e.stage import Stage, eventually
-from tests.e2e.uploads import UploadedTo, UploadWorker, body_paths, play_upload
+from tests.e2e.uploads import PATH, UploadedTo, UploadWorker, body_paths, play_upload
 from tests.fakes.client import Client
 from tests.fakes.worker import Received
 
@@ -33,12 +34,14 @@ class H2Client:
     async def flush(self) -> None:
         await self.client.send(self.h2.data_to_send())
 
-    async def begin(self, length: int, body: bytes) -> int:
+    async def begin(
+        self, length: int, body: bytes, path: str = PATH, kind: str = "text/plain"
+    ) -> int:
         """Begin an upload of ``length`` bytes; its stream."""
         stream = self.h2.get_next_available_stream_id()
         fields = [
             *((":method", "POST"), (":scheme", "http"), (":authority", "g")),
-            *((":path", "/v1/chat/completions"), ("content-length", str(length))),
+            *((":path", path), ("content-length", str(length)), ("content-type", kind)),
         ]
         self.h2.send_headers(stream, fields)
         await self.send(stream, body)
@@ -108,6 +111,23 @@ def test_an_upload_streams_and_more_than_the_windows_fits() -> None:
         assert worker.received[0].body == body
         assert worker.received[0].get("transfer-encoding") == "chunked"
         assert body_paths(stage) == {("streamed", "pure_forward"): 1}
+        client.client.close()
+
+    play_upload(scene, take)
+
+
+def test_a_form_goes_on_while_it_comes_in() -> None:
+    async def scene(stage: Stage, worker: UploadWorker) -> None:
+        client = await H2Client.connect(stage)
+        sound = ("file", forms.LARGE)
+        body = forms.form(forms.MODEL, sound)
+        stream = await client.begin(
+            len(body), body[:400_000], forms.PATH, forms.FORM_TYPE
+        )
+        await eventually(lambda: worker.received)
+        await client.send(stream, body[400_000:], end=True)
+        assert await client.status(stream) == b"200"
+        assert forms.was_passed(worker.received[0], sound, forms.MODEL)
         client.client.close()
 
     play_upload(scene, take)
