@@ -98,6 +98,8 @@ TRIAL_BUDGETS = (
         25,
     ),
     Budget("/health p99 beside 200 MiB buffered, ms", "uploads.whole_p99", 25),
+    Budget("RSS growth, a file of 200 MiB passed on, MiB", "uploads.passed", 32),
+    Budget("RSS growth, a file of 200 MiB spooled, MiB", "uploads.spooled", 32),
     Budget("RSS growth per unread stream, MiB", "slow-readers.rss", 2),
     Budget(
         "Worker's sends that block, of 64", "slow-readers.blocked", 64, is_floor=True

@@ -1,8 +1,10 @@
 """Uploads bodies side by side, and asks for /health all the while.
 
---upload PATH,MIB,TIMES[,chunked] is one client, and may be given more than once. A body
-is a chat request of many messages; chunked, it has no length. Says {"phase":"begin"}
-when the bodies are made and the uploads begin, and how it went at the end.
+--upload PATH,MIB,TIMES[,KIND] is one client, and may be given more than once. A body is
+a chat request of many messages; of the kind "chunked" it has no length. Of the kinds
+"model-first" and "file-first" it is a form with a file and a model, in this order. Says
+{"phase":"begin"} when the bodies are made and the uploads begin, and how it went at the
+end.
 """
 
 import argparse
@@ -16,6 +18,8 @@ from dataclasses import dataclass
 
 from loadtest.stats import percentile
 
+SIZED, CHUNKED, MODEL_FIRST, FILE_FIRST = "", "chunked", "model-first", "file-first"
+FORMS = (MODEL_FIRST, FILE_FIRST)
 PIECE_BYTES = 256 * 1024
 HEALTH_EVERY_SECS = 0.002
 TIMEOUT_SECS = 50
@@ -30,15 +34,44 @@ class Upload:
     path: str
     mib: int
     times: int
-    is_chunked: bool
+    kind: str = SIZED
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The body's type, and how it is framed unless by its length."""
+        if self.kind in FORMS:
+            return {"Content-Type": "multipart/form-data; boundary=form"}
+        headers = {"Content-Type": "application/json"}
+        return headers | (
+            {"Transfer-Encoding": CHUNKED} if self.kind == CHUNKED else {}
+        )
+
+    def make_body(self, has_one_text: bool) -> bytes:
+        """What is sent."""
+        if self.kind in FORMS:
+            return make_form(self.mib << 20, self.kind == MODEL_FIRST)
+        return make_body(self.mib << 20, has_one_text)
 
 
 def parse_upload(text: str) -> Upload:
-    """Read PATH,MIB,TIMES[,chunked]; ValueError when it is none."""
+    """Read PATH,MIB,TIMES[,KIND]; ValueError when it is none."""
     path, mib, times, *rest = text.split(",")
-    if rest not in ([], ["chunked"]):
+    kind = rest[0] if len(rest) == 1 else SIZED
+    if len(rest) > 1 or kind not in (SIZED, CHUNKED, *FORMS):
         raise ValueError(text)
-    return Upload(path, int(mib), int(times), bool(rest))
+    return Upload(path, int(mib), int(times), kind)
+
+
+def make_form(file_bytes: int, is_model_first: bool) -> bytes:
+    """A form whose file has so many bytes, with a model before or behind it."""
+    start = b'--form\r\nContent-Disposition: form-data; name="'
+    parts = [
+        start + b'model"\r\n\r\nsim\r\n',
+        start + b'file"; filename="a.wav"\r\n\r\n' + bytes(file_bytes) + b"\r\n",
+    ]
+    if not is_model_first:
+        parts.reverse()
+    return b"".join((*parts, b"--form--\r\n"))
 
 
 def make_body(size: int, has_one_text: bool = False) -> bytes:
@@ -76,10 +109,9 @@ class Tally:
 def send_all(port: int, upload: Upload, body: bytes, tally: Tally) -> None:
     """One client: its uploads, one after the other."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECS)
-    headers = {"Content-Type": "application/json"}
-    if upload.is_chunked:
-        headers["Transfer-Encoding"] = "chunked"
-    else:
+    headers = upload.headers
+    is_chunked = upload.kind == CHUNKED
+    if not is_chunked:
         headers["Content-Length"] = str(len(body))
     for _ in range(upload.times):
         try:
@@ -88,7 +120,7 @@ def send_all(port: int, upload: Upload, body: bytes, tally: Tally) -> None:
                 upload.path,
                 pieces(body),
                 headers,
-                encode_chunked=upload.is_chunked,
+                encode_chunked=is_chunked,
             )
             answer = connection.getresponse()
             answer.read()
@@ -116,12 +148,10 @@ def ask_health(port: int, threads: list[threading.Thread], tally: Tally) -> None
 
 def run(port: int, uploads: list[Upload], has_one_text: bool) -> dict[str, float]:
     """Send everything; the figures of it."""
-    bodies = {
-        upload.mib: make_body(upload.mib << 20, has_one_text) for upload in uploads
-    }
+    bodies = {u: u.make_body(has_one_text) for u in set(uploads)}
     tally = Tally()
     threads = [
-        threading.Thread(target=send_all, args=(port, u, bodies[u.mib], tally))
+        threading.Thread(target=send_all, args=(port, u, bodies[u], tally))
         for u in uploads
     ]
     print(json.dumps({"phase": "begin"}), flush=True)

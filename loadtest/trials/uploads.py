@@ -13,19 +13,20 @@ CLIENTS = 8
 MIB = 64
 UPLOADS_SECS = 40
 PATH = "/v1/chat/completions"
+FORM_PATH = "/v1/audio/transcriptions"
 # With this flag no body is too long to be kept; without, one of unknown length is kept.
 KEEP = ("--max-buffered-request-bytes", str(512 * 2**20))
 
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """Eight uploads at once, streamed and buffered; and /health beside a large one."""
+    """Uploads at once, /health beside a large one, and forms with a large file."""
 
     name: str = "uploads"
     title: str = (
         f"{CLIENTS} clients upload {MIB} MiB each, streamed, then buffered; /health is "
-        "asked while 200 MiB stream beside buffered bodies of 20 MiB, and while one "
-        "body of 200 MiB is buffered."
+        "asked while 200 MiB stream beside buffered bodies of 20 MiB, while one body "
+        "of 200 MiB is buffered, and while a file of 200 MiB is to be transcribed."
     )
     programs: tuple[str, ...] = OURS_ALONE
     rounds: int = 1
@@ -38,6 +39,12 @@ class Uploads:
         Metric("uploads.beside_max", "/health beside 200 + 20 MiB, longest, ms", 1),
         Metric("uploads.whole_p99", "/health beside 200 MiB buffered, p99, ms", 1),
         Metric("uploads.whole_max", "/health beside 200 MiB buffered, longest, ms", 1),
+        Metric("uploads.passed", "RSS growth, file passed on, MiB", 1, Pick.MOST),
+        Metric("uploads.passed_rate", "File passed on, MiB/s"),
+        Metric("uploads.passed_p99", "/health beside it, p99, ms", 1),
+        Metric("uploads.spooled", "RSS growth, file spooled, MiB", 1, Pick.MOST),
+        Metric("uploads.spooled_rate", "File spooled, MiB/s"),
+        Metric("uploads.spooled_p99", "/health beside it, p99, ms", 1),
     )
 
     def measure(self, stage: Stage, program: Program) -> Figures:
@@ -50,6 +57,8 @@ class Uploads:
         mixed = self._load(stage, program, beside)
         large = [f"{PATH},200,3"]
         whole = self._load(stage, program, large, "--one-text", flags=KEEP)
+        passed = self._load(stage, program, [f"{FORM_PATH},200,1,model-first"])
+        spooled = self._load(stage, program, [f"{FORM_PATH},200,1,file-first"])
         return {
             "uploads.streamed": streamed["grown_mib"],
             "uploads.streamed_rate": total / streamed["seconds"],
@@ -59,6 +68,12 @@ class Uploads:
             "uploads.beside_max": mixed["health_max_ms"],
             "uploads.whole_p99": whole["health_p99_ms"],
             "uploads.whole_max": whole["health_max_ms"],
+            "uploads.passed": passed["grown_mib"],
+            "uploads.passed_rate": 200 / passed["seconds"],
+            "uploads.passed_p99": passed["health_p99_ms"],
+            "uploads.spooled": spooled["grown_mib"],
+            "uploads.spooled_rate": 200 / spooled["seconds"],
+            "uploads.spooled_p99": spooled["health_p99_ms"],
         }
 
     def _load(

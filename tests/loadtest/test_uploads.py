@@ -23,7 +23,18 @@ def test_the_pieces_are_the_body() -> None:
 
 
 def test_an_upload_is_path_size_times_and_framing() -> None:
-    assert parse_upload("/x,64,1") == Upload("/x", 64, 1, False)
-    assert parse_upload("/x,20,3,chunked") == Upload("/x", 20, 3, True)
-    with pytest.raises(ValueError):
-        parse_upload("/x,20,3,gzip")
+    assert parse_upload("/x,64,1") == Upload("/x", 64, 1)
+    assert parse_upload("/x,20,3,chunked") == Upload("/x", 20, 3, "chunked")
+    for text in ("/x,20,3,gzip", "/x,20,3,chunked,file-first"):
+        with pytest.raises(ValueError):
+            parse_upload(text)
+
+
+@pytest.mark.parametrize("kind", ["model-first", "file-first"])
+def test_a_form_holds_a_file_of_its_size_and_a_model(kind: str) -> None:
+    upload = Upload("/x", 1, 1, kind)
+    assert "form-data" in upload.headers["Content-Type"]
+    body = upload.make_body(False)
+    assert bytes(1 << 20) in body and b"\r\n\r\nsim\r\n" in body
+    is_model_first = body.index(b'"model"') < body.index(b'"file"')
+    assert is_model_first is (kind == "model-first")
