@@ -131,8 +131,9 @@ class Gateway:
         self.budgets = None if rules is None else Budgets(rules, monotonic())
         chains = settings.fallbacks.chains()
         self._fallbacks = Fallbacks(chains, self.router) if chains else None
+        reader = BodyReader(settings.aliases.canonical_names())
         self._forwarder = Forwarder(
-            BodyReader(settings.aliases.canonical_names()),
+            reader,
             self.router,
             self.upstream,
             settings.dispatch,
@@ -144,6 +145,7 @@ class Gateway:
             self._fallbacks,
         )
         self.realtime = RealtimeRoutes(
+            reader.canonical,
             self.registry,
             self.upstream,
             self._tls.worker,

@@ -1,7 +1,7 @@
 """Realtime requests: which model they are for (seed: Realtime API).
 
-Bodies go on as they were sent (ruling 30); what is read of them is the model, in every
-place where clients are known to put it.
+Bodies go on as they were sent (ruling 30), but for an alias, which no worker knows.
+What is read of them is the model, in every place where clients are known to put it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 
 from smgproxy.api.bodies import is_json_type
+from smgproxy.api.edits import rebuilt
+from smgproxy.api.strict import outline_of
 from smgproxy.core.errors import BadBody, BadQuery, InvalidField
 from smgproxy.core.message import RequestHead
 from smgproxy.wire.websocket_handshake import browser_key
@@ -23,7 +25,10 @@ CLIENT_SECRETS = "/v1/realtime/client_secrets"
 TRANSCRIPTION_SESSIONS = "/v1/realtime/transcription_sessions"
 
 _MAX_QUERY_FIELDS = 64
-_NESTED = (
+# Where in a JSON body: the names on the way to a field.
+Place = tuple[str, ...]
+_PLACES: tuple[Place, ...] = (
+    ("model",),
     ("audio", "input", "transcription", "model"),
     ("input_audio_transcription", "model"),
 )
@@ -65,27 +70,43 @@ def target(path: str, model: str) -> bytes:
     return f"{path}?model={quote(model, safe='')}".encode()
 
 
-def model_of_body(path: str, head: RequestHead, body: bytes) -> str:
-    """The model of one of the JSON routes. Raises BadBody and InvalidField."""
+def model_of_body(path: str, head: RequestHead, body: bytes) -> tuple[str, Place]:
+    """The model of one of the JSON routes, and its place.
+
+    Raises BadBody and InvalidField.
+    """
     if not is_json_type(head.first.get(b"content-type")):
         raise BadBody("Expected request with `Content-Type: application/json`")
     session: Any = read_json(body)
-    place = ""
+    outer: Place = ()
     if path == CLIENT_SECRETS:
         session = session.get("session")
-        place = "session."
+        outer = ("session",)
         if not isinstance(session, dict):
             raise BadBody("Failed to parse the request body as JSON: missing `session`")
+    prefix = "".join(f"{name}." for name in outer)
     kind = session.get("type")
     if kind is not None and kind not in _TYPES[path]:
         raise BadBody(
-            f"Failed to parse the request body as JSON: `{place}type` must be "
+            f"Failed to parse the request body as JSON: `{prefix}type` must be "
             + " or ".join(f"`{each}`" for each in _TYPES[path])
         )
-    model = model_of_session(session)
-    if model is None:
-        raise InvalidField(f"`{place}model` is required")
-    return model
+    found = model_of_session(session)
+    if found is None:
+        raise InvalidField(f"`{prefix}model` is required")
+    model, place = found
+    return model, outer + place
+
+
+def renamed(text: bytes | msgspec.Raw, place: Place, model: str) -> bytes:
+    """A JSON object with another model in its place, all else as it was written."""
+    outline = outline_of(text)
+    name, *rest = place
+    if rest:
+        # Of fields of one name the last was read.
+        inner = [raw for key, raw in outline.items() if key.text == name][-1]
+        return rebuilt(outline, {name: renamed(inner, tuple(rest), model)})
+    return rebuilt(outline, {name: msgspec.json.encode(model)})
 
 
 def read_json(body: bytes) -> dict[str, Any]:
@@ -103,19 +124,17 @@ def read_json(body: bytes) -> dict[str, Any]:
     return found
 
 
-def model_of_session(session: dict[str, Any]) -> str | None:
-    """The model a session is for, or transcribes with; None when it names none."""
-    model = session.get("model")
-    if model is None:
-        for path in _NESTED:
-            model = _at(session, path)
-            if model is not None:
-                break
-    return model if isinstance(model, str) and model else None
+def model_of_session(session: dict[str, Any]) -> tuple[str, Place] | None:
+    """The model a session is for, or transcribes with, and its place; None: none."""
+    for place in _PLACES:
+        model = _at(session, place)
+        if model is not None:
+            return (model, place) if isinstance(model, str) and model else None
+    return None
 
 
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
+def _at(value: Any, place: Place) -> Any:
+    for name in place:
         if not isinstance(value, dict):
             return None
         value = value.get(name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from smgproxy.api.realtime import model_of_session
+from smgproxy.api.realtime import Place, model_of_session, renamed
 from smgproxy.core.errors import BadCall
 from smgproxy.core.message import RequestHead
 
@@ -25,7 +26,15 @@ _NAME = re.compile(
 _SDP = re.compile(rb"v=0\r?\n(?:[a-z]=[^\r\n]*\r?\n)*[a-z]=[^\r\n]*(?:\r?\n)?")
 
 
-def model_of_call(head: RequestHead, body: bytes) -> str:
+class CallModel(NamedTuple):
+    """The model a call is for, and where in the form's ``session`` it stands."""
+
+    name: str
+    session: bytes = b""
+    place: Place = ()
+
+
+def model_of_call(head: RequestHead, body: bytes) -> CallModel:
     """The model a call is for. Raises BadCall."""
     content_type = head.first.get(b"content-type", b"")
     media_type = content_type.partition(b";")[0].strip().lower()
@@ -35,13 +44,23 @@ def model_of_call(head: RequestHead, body: bytes) -> str:
         if not model:
             raise BadCall("missing_model", "The query parameter `model` is required")
         _check_sdp(body)
-        return model
+        return CallModel(model)
     if media_type == b"multipart/form-data":
         return _model_of_form(content_type, body)
     raise BadCall(
         "invalid_content_type",
         "Expected `Content-Type: application/sdp` or `multipart/form-data`",
     )
+
+
+def call_renamed(body: bytes, found: CallModel, model: str) -> bytes:
+    """A call's body with another model in its session, if it has one."""
+    if not found.place:
+        return body
+    session = renamed(found.session, found.place, model)
+    # Between a part's head and the next delimiter: no other text can be meant.
+    around = b"\r\n\r\n%b\r\n--"
+    return body.replace(around % found.session, around % session)
 
 
 def location_here(location: bytes) -> bytes:
@@ -61,7 +80,7 @@ def _check_sdp(offer: bytes) -> None:
         raise BadCall("invalid_sdp", "The offer is not a session description")
 
 
-def _model_of_form(content_type: bytes, body: bytes) -> str:
+def _model_of_form(content_type: bytes, body: bytes) -> CallModel:
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         raise BadCall("invalid_multipart", "The form's boundary is missing or invalid")
@@ -80,10 +99,10 @@ def _model_of_form(content_type: bytes, body: bytes) -> str:
         session = None
     if not isinstance(session, dict):
         raise BadCall("invalid_session_json", "The part `session` is no JSON object")
-    model = model_of_session(session)
-    if model is None:
+    found = model_of_session(session)
+    if found is None:
         raise BadCall("missing_model", "The part `session` has no `model`")
-    return model
+    return CallModel(found[0], parts[b"session"], found[1])
 
 
 def _parts(body: bytes, boundary: bytes) -> tuple[dict[bytes, bytes], bytes | None]:

@@ -7,6 +7,7 @@ wrong until then is an ordinary HTTP answer (ruling 26).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.endpoints import Carried
@@ -45,12 +46,13 @@ class Realtime:
     """Opens sessions, and knows which ones are running."""
 
     __slots__ = (
-        *("endpoint", "stats", "is_draining", "_picks", "_sockets", "_options"),
-        *("_budgets", "_loop", "_sessions"),
+        *("endpoint", "stats", "is_draining", "_canonical", "_picks", "_sockets"),
+        *("_options", "_budgets", "_loop", "_sessions"),
     )
 
     def __init__(
         self,
+        canonical: Callable[[str], str],
         picks: Picks,
         sockets: WorkerSockets,
         options: RealtimeOptions,
@@ -61,6 +63,7 @@ class Realtime:
         self.endpoint = Carried(PATH, "realtime", self.carry)
         self.stats = stats
         self.is_draining = False  # set when no session may begin any more
+        self._canonical = canonical  # what a name of a model stands for
         self._picks = picks
         self._sockets = sockets
         self._options = options
@@ -73,7 +76,7 @@ class Realtime:
         if self.is_draining:
             raise ShuttingDown()
         adopt_browser_key(exchange.head)
-        model = model_of_query(exchange.head)
+        model = self._canonical(model_of_query(exchange.head))
         try:
             offer = read_offer(exchange.head)
         except BadHandshake as error:

@@ -1,9 +1,12 @@
 """The realtime routes that are ordinary requests: read the model, ask one worker.
 
-No second attempt: each of them makes something at the worker (contract, realtime 5).
+No second attempt, and no second send: each of them makes something at the worker
+(contract, realtime 5).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.endpoints import Carried
@@ -13,13 +16,14 @@ from smgproxy.api.realtime import (
     SESSIONS,
     TRANSCRIPTION_SESSIONS,
     model_of_body,
+    renamed,
     target,
 )
-from smgproxy.api.realtime_calls import location_here, model_of_call
+from smgproxy.api.realtime_calls import call_renamed, location_here, model_of_call
 from smgproxy.core.errors import BodyTooLarge
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import collect
-from smgproxy.core.message import Headers, WorkerRequest
+from smgproxy.core.message import Headers, RequestHead, WorkerRequest
 from smgproxy.dispatch.charge import reserve_unread
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.realtime_attempt import Picks
@@ -38,32 +42,32 @@ NAMES = {
 class RealtimeCall:
     """One of these routes."""
 
-    __slots__ = (*("endpoint", "_picks", "_upstream", "_limit", "_budgets"),)
+    __slots__ = ("endpoint", "_canonical", "_picks", "_upstream") + (
+        *("_limit", "_budgets"),
+    )
 
     def __init__(
         self,
         path: str,
+        canonical: Callable[[str], str],
         picks: Picks,
         upstream: Upstream,
         max_payload_bytes: int,
         budgets: Budgets | None = None,
     ) -> None:
+        """``canonical``: what a name of a model stands for."""
         self.endpoint = Carried(path, NAMES[path], self.carry)
+        self._canonical = canonical
         self._picks = picks
         self._upstream = upstream
         self._limit = max_payload_bytes
         self._budgets = budgets
 
     async def carry(self, exchange: Exchange) -> None:
-        """Forward the body as it was sent. Raises GatewayError."""
-        endpoint, head = self.endpoint, exchange.head
+        """Forward the body. Raises GatewayError."""
+        endpoint = self.endpoint
         body = await collect(exchange.request, self._limit, BodyTooLarge)
-        if endpoint.path == CALLS:
-            model = model_of_call(head, body)
-            path = target(CALLS, model)
-        else:
-            model = model_of_body(endpoint.path, head, body)
-            path = endpoint.path.encode()
+        model, path, body = self._read(exchange.head, body)
         if self._budgets is not None:
             reserve_unread(self._budgets, exchange)
         attempt = self._picks.begin(exchange, endpoint, model, False)
@@ -74,12 +78,28 @@ class RealtimeCall:
                 worker,
                 WorkerRequest(b"POST", path, headers, body),
                 worker.http_pool.timeout_secs,
+                is_one_shot=True,
             )
             attempt.answered(leg, reply)
             whole = await answers.collect_reply(worker, leg)
             if endpoint.path == CALLS:
                 reply.headers = [_relocated(*field) for field in reply.headers]
             answers.answer_whole(exchange, worker, reply, whole)
+
+    def _read(self, head: RequestHead, body: bytes) -> tuple[str, bytes, bytes]:
+        """The model, and the target and body that its worker gets."""
+        path = self.endpoint.path
+        if path == CALLS:
+            found = model_of_call(head, body)
+            model = self._canonical(found.name)
+            if model != found.name:
+                body = call_renamed(body, found, model)
+            return model, target(CALLS, model), body
+        name, place = model_of_body(path, head, body)
+        model = self._canonical(name)
+        if model != name:
+            body = renamed(body, place, model)
+        return model, path.encode(), body
 
 
 def _headers(exchange: Exchange, worker: Worker, body_bytes: int) -> Headers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.endpoints import Routes
@@ -28,6 +29,7 @@ class RealtimeRoutes:
 
     def __init__(
         self,
+        canonical: Callable[[str], str],
         registry: Registry,
         upstream: Upstream,
         secure: Secure,
@@ -39,16 +41,19 @@ class RealtimeRoutes:
         budgets: Budgets | None = None,
         fallbacks: Fallbacks | None = None,
     ) -> None:
-        """``secure``: for workers that are spoken to over TLS.
+        """``canonical``: what a model's name stands for.
 
-        ``answers``: what is done with workers' answers that are ordinary ones.
+        ``secure``: for workers that are spoken to over TLS. ``answers``: what is done
+        with workers' answers that are ordinary ones.
         """
         self.stats = RealtimeStats()
         self.sockets = sockets = WorkerSockets(loop, secure)
         picks = Picks(LabelledRouter(registry), answers, routed, fallbacks)
-        self._sessions = Realtime(picks, sockets, options, self.stats, loop, budgets)
+        self._sessions = Realtime(
+            canonical, picks, sockets, options, self.stats, loop, budgets
+        )
         self._calls = [
-            RealtimeCall(path, picks, upstream, max_payload_bytes, budgets)
+            RealtimeCall(path, canonical, picks, upstream, max_payload_bytes, budgets)
             for path in NAMES
         ]
 

@@ -275,15 +275,16 @@ class Upstream:
         A send that dies before any response byte, not by timeout, is repeated once,
         at once, on a new connection to the same worker: an idle connection may have
         been closed by the worker as we wrote to it. One that the worker has not looked
-        at, as it says, is repeated a few times. A one-shot request is not, and its
-        body is let go as soon as the transport has it. Raises UpstreamError.
+        at, as it says, is repeated a few times. A one-shot request is not, so it gets
+        a connection that cannot have died, as an upload does, and its body is let go
+        as soon as the transport has it. Raises UpstreamError.
         """
         pool = self._pool_of(worker)
         began = monotonic()
         deadline = began + timeout_secs
-        connection = pool.take()
+        connection = pool.take(is_only_try=is_one_shot)
         leg: Leg | None = None
-        sends, since = 1, 0.0
+        sends, since = 1, began if is_one_shot else 0.0
         try:
             while True:
                 try:

@@ -84,6 +84,42 @@ def test_a_json_body_goes_on_as_it_was_sent(name: str, body: bytes) -> None:
     assert got.get("content-type") == "application/json"
 
 
+def _renamed(request: bytes) -> Received:
+    """What a worker gets of a request where "rt" stands for "m"."""
+    received: list[Received] = []
+
+    async def script(connection: Connection, request: Received) -> None:
+        received.append(request)
+        await connection.answer(b"{}")
+
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        assert (await client.ask(request)).status == 200
+        client.close()
+
+    play(scene, script, kind=RealtimeWorker, aliases={"model_aliases": ("rt=m",)})
+    return received[0]
+
+
+@pytest.mark.parametrize("name, body", _GOOD)
+def test_an_alias_becomes_the_name_it_stands_for_and_nothing_else_is_changed(
+    name: str, body: bytes
+) -> None:
+    path = f"/v1/realtime/{name}"
+    # What is left of the old text shows that nothing else was written anew.
+    sent = body.replace(b'"m"', b'"rt"').replace(b"{}", b'{ "a": 1.0 }')
+    got = _renamed(_post(path, sent))
+    want = json.loads(body.replace(b"{}", b'{ "a": 1.0 }'))
+    assert json.loads(got.body) == want
+    assert b'{ "a": 1.0 }' in got.body or b"expires_after" not in body
+
+
+def test_an_alias_in_a_field_given_twice_is_the_last_ones() -> None:
+    body = b'{"audio":7,"audio":{"input":{"transcription":{"model":"rt"}}}}'
+    got = _renamed(_post("/v1/realtime/sessions", body))
+    assert json.loads(got.body)["audio"]["input"]["transcription"]["model"] == "m"
+
+
 _BAD = [
     ("sessions", b"{", "json_parse_error"),
     ("sessions", b"[]", "json_parse_error"),
@@ -125,6 +161,32 @@ def test_a_workers_error_is_relayed_after_one_attempt(status: int) -> None:
     assert answer.get("x-smg-error-code") is None
 
 
+def test_what_makes_something_at_its_worker_is_sent_once() -> None:
+    async def script(connection: Connection, request: Received) -> None:
+        if len(stage_of[0].worker.received) == 2:
+            connection.reset()  # without an answer
+        else:
+            await connection.answer(b"{}")
+
+    stage_of: list[Stage] = []
+
+    async def scene(stage: Stage) -> None:
+        stage_of.append(stage)
+        request = _post("/v1/realtime/sessions", b'{"model":"m"}')
+        client = await stage.client()
+        assert (await client.ask(request)).status == 200
+        answer = await client.ask(request)
+        assert answer.status == 500
+        assert answer.get("x-smg-error-code") == "call_upstream_request_error"
+        worker = stage.worker
+        # The first one's connection was idle: it might have died.
+        assert (len(worker.received), worker.accepted) == (2, 2)
+        assert stage.gateway.upstream.resends == 0
+        client.close()
+
+    play(scene, script, kind=RealtimeWorker)
+
+
 # -- calls ---------------------------------------------------------------------------
 
 
@@ -152,6 +214,21 @@ def test_a_form_goes_on_as_it_is_under_the_sessions_model() -> None:
     assert answer.status == 201
     assert (got.path, got.body) == (_CALLS + "?model=m", body)
     assert got.get("content-type") == _FORM
+
+
+def test_an_offer_for_an_alias_is_for_what_it_stands_for() -> None:
+    got = _renamed(_post(_CALLS + "?model=rt", _SDP, "application/sdp"))
+    assert (got.path, got.body) == (_CALLS + "?model=m", _SDP)
+
+
+def test_an_alias_in_a_forms_session_becomes_the_name_it_stands_for() -> None:
+    parts = [("other", b"x"), ("session", b'{"model":"%b","x":1.0}'), ("sdp", _SDP)]
+    sent, want = (
+        _form(parts[0], ("session", parts[1][1] % name), parts[2])
+        for name in (b"rt", b"m")
+    )
+    got = _renamed(_post(_CALLS, sent, _FORM))
+    assert (got.path, got.body) == (_CALLS + "?model=m", want)
 
 
 _SESSION = ("session", b'{"model":"m"}')

@@ -31,6 +31,17 @@ async def _answer_without_a_key(connection: Connection, request: Received) -> No
     await connection.until_gone()
 
 
+def test_a_session_of_an_alias_is_one_of_the_model_it_stands_for() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await SocketClient.open(stage.port, "?model=a%20name")
+        [received] = stage.worker.received
+        assert received.path == "/v1/realtime?model=m"
+        await client.leave()
+
+    aliases = {"model_aliases": ("a name=m",)}
+    play(scene, echo, kind=RealtimeWorker, aliases=aliases)
+
+
 @pytest.mark.parametrize(
     "request_bytes, script",
     [
