@@ -29,9 +29,7 @@ class Clock(Protocol):
 
     def time(self) -> float: ...
 
-    def call_at(
-        self, when: float, callback: Callable[[], None], /
-    ) -> TimerHandle: ...
+    def call_at(self, when: float, callback: Callable[[], None], /) -> TimerHandle: ...
 
 
 class Pieces(Protocol):
@@ -72,13 +70,20 @@ class Run:
         "sent",
         "tick",
         "is_parked",
+        "content_type",
     )
 
     def __init__(
-        self, outlet: Outlet, answer: Pieces | bytes, steps: int, prompt_tokens: int
+        self,
+        outlet: Outlet,
+        answer: Pieces | bytes,
+        steps: int,
+        prompt_tokens: int,
+        content_type: bytes = b"application/json",
     ) -> None:
         self.outlet = outlet
         self.answer = answer
+        self.content_type = content_type  # of a whole body
         self.steps = steps
         self.prompt_tokens = prompt_tokens
         self.first_at = 0.0

@@ -38,6 +38,7 @@ class Ask:
     wants_usage: bool = False
     rid: str | None = None
     is_batch: bool = False
+    is_plain: bool = False
 
 
 class Part(msgspec.Struct):
@@ -115,7 +116,7 @@ class GenerateBody(msgspec.Struct, kw_only=True):
     stream: bool | None = None
 
 
-Body = TypeVar("Body", bound=msgspec.Struct)
+Body = TypeVar("Body")
 
 
 def decode(body: bytes | bytearray, shape: type[Body]) -> Body:
@@ -167,9 +168,7 @@ def read_generate(body: bytes | bytearray, served_model: str) -> Ask:
     if prompt is None:
         raise BadAsk("Either text or input_ids should be provided.")
     # Every member of the narrower unions is a member of the wider one.
-    prompts = read_prompts(
-        prompt if isinstance(prompt, str) else list(prompt), "text"
-    )
+    prompts = read_prompts(prompt if isinstance(prompt, str) else list(prompt), "text")
     params = asked.sampling_params or SamplingParams()
     choices = _choices(params.n, len(prompts))
     limit = params.max_new_tokens

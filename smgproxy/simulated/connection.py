@@ -8,14 +8,17 @@ end of the client's byte stream means that the client is gone.
 import asyncio
 from collections import deque
 from typing import NamedTuple, cast
+from uuid import uuid4
 
 import httptools
 
-from smgproxy.simulated import realtime
+from smgproxy.simulated import realtime, sessions
 from smgproxy.simulated.batch import Run
 from smgproxy.simulated.bodies import BadAsk
+from smgproxy.simulated.replies import JSON, TEXT
 from smgproxy.simulated.routes import (
     ROUTES,
+    Calling,
     Flushing,
     Generating,
     Scoring,
@@ -23,7 +26,6 @@ from smgproxy.simulated.routes import (
     refusal,
     status_line,
 )
-from smgproxy.simulated.status import JSON
 from smgproxy.simulated.worker import Worker
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -226,7 +228,8 @@ class Connection(asyncio.Protocol):
             self._end_answer()
 
     def send_whole(self, body: bytes) -> None:
-        self._send(200, JSON, body)
+        assert self._run is not None
+        self._send(200, self._run.content_type, body)
 
     # The sweep of the worker asks this now and then.
 
@@ -303,7 +306,9 @@ class Connection(asyncio.Protocol):
             body = route.tell(self._worker.status)
             self._send(200, route.content_type, body)
         elif isinstance(route, Flushing):
-            self._send(200, b"text/plain; charset=utf-8", b"Cache flushed.\n")
+            self._send(200, TEXT, b"Cache flushed.\n")
+        elif isinstance(route, Calling):
+            self._call(request)
         else:
             self._work(route, request)
 
@@ -324,6 +329,16 @@ class Connection(asyncio.Protocol):
             # At once, as engines do: the first token comes when it comes.
             self._transport.write(b"".join(head))
         self._worker.batch.start(run)
+
+    def _call(self, request: Request) -> None:
+        """Answer an offer."""
+        try:
+            answer = sessions.call(request.body)
+        except BadAsk as error:
+            self._send_refusal(400, str(error))
+            return
+        place = b"location: /v1/realtime/calls/rtc_%b\r\n" % uuid4().hex[:24].encode()
+        self._send(201, sessions.SDP, answer, place)
 
     def _send_refusal(self, status: int, message: str, extra: bytes = b"") -> None:
         assert self._request is not None

@@ -11,15 +11,16 @@ import ujson
 from smgproxy.simulated.bodies import Ask
 from smgproxy.simulated.engine import Answer, Generation
 
+JSON = b"application/json"
+TEXT = b"text/plain; charset=utf-8"
+# Where a token goes in an event.
+MARK = "@@"
 _DONE = b"data: [DONE]\n\n"
-_MARK = "@@"
 
 
 def to_json(value: object) -> bytes:
     """Write JSON as the engines do: no escaped slashes, text as UTF-8."""
-    return ujson.dumps(
-        value, ensure_ascii=False, escape_forward_slashes=False
-    ).encode()
+    return ujson.dumps(value, ensure_ascii=False, escape_forward_slashes=False).encode()
 
 
 def usage_of(answer: Answer) -> dict[str, int]:
@@ -46,6 +47,11 @@ class Reply:
         self.created = created
         self.steps = answer.steps
         self._frames: list[tuple[str, str]] = []
+
+    @property
+    def content_type(self) -> bytes:
+        """What an answer is that is not streamed."""
+        return JSON
 
     def whole(self) -> bytes:
         """The body of an answer that is not streamed."""
@@ -77,15 +83,15 @@ class Reply:
         raise NotImplementedError
 
 
-def _event(data: object, name: str = "") -> bytes:
+def to_event(data: object, name: str = "") -> bytes:
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + to_json(data) + b"\n\n"
 
 
-def _split_at_mark(event: bytes) -> tuple[str, str]:
+def split_at_mark(event: bytes) -> tuple[str, str]:
     # From the right: a client's model name may hold the mark too, but the text
     # comes after it in every dialect.
-    before, _, after = event.decode().rpartition(_MARK)
+    before, _, after = event.decode().rpartition(MARK)
     return before, after
 
 
@@ -113,12 +119,12 @@ class _OpenAIReply(Reply):
         ]
         if self.ask.wants_usage:
             envelope = self._envelope(self.chunk_object, [])
-            events.append(_event(envelope | {"usage": self._usage()}))
+            events.append(to_event(envelope | {"usage": self._usage()}))
         events.append(_DONE)
         return events
 
     def _frame(self, choice: int) -> tuple[str, str]:
-        return _split_at_mark(self._chunk(choice, _MARK, None))
+        return split_at_mark(self._chunk(choice, MARK, None))
 
     def _usage(self) -> dict[str, int]:
         return usage_of(self.answer)
@@ -165,7 +171,7 @@ class ChatReply(_OpenAIReply):
             "logprobs": None,
             "finish_reason": finish_reason,
         }
-        return _event(self._envelope(self.chunk_object, [choice]))
+        return to_event(self._envelope(self.chunk_object, [choice]))
 
     def _choice(self, index: int, generation: Generation) -> dict[str, Any]:
         return {
@@ -196,7 +202,7 @@ class CompletionReply(_OpenAIReply):
             "logprobs": None,
             "finish_reason": finish_reason,
         }
-        return _event(self._envelope(self.chunk_object, [choice]))
+        return to_event(self._envelope(self.chunk_object, [choice]))
 
     def _choice(self, index: int, generation: Generation) -> dict[str, Any]:
         return {
@@ -237,9 +243,9 @@ class MessageReply(Reply):
         ]
 
     def _frame(self, choice: int) -> tuple[str, str]:
-        delta = {"type": "text_delta", "text": _MARK}
+        delta = {"type": "text_delta", "text": MARK}
         event = self._named("content_block_delta", index=choice, delta=delta)
-        return _split_at_mark(event)
+        return split_at_mark(event)
 
     @property
     def _only(self) -> Generation:
@@ -271,7 +277,7 @@ class MessageReply(Reply):
 
     @staticmethod
     def _named(name: str, **fields: object) -> bytes:
-        return _event({"type": name, **fields}, name)
+        return to_event({"type": name, **fields}, name)
 
 
 class GenerateReply(Reply):
@@ -290,7 +296,7 @@ class GenerateReply(Reply):
 
     def step(self, index: int) -> list[bytes]:
         return [
-            _event(self._state(choice, index + 1))
+            to_event(self._state(choice, index + 1))
             for choice, generation in enumerate(self.answer.generations)
             if index < len(generation.tokens)
         ]
@@ -298,7 +304,7 @@ class GenerateReply(Reply):
     def closing(self) -> list[bytes]:
         # A stop string at the very start leaves no step that could say so.
         empty = [
-            _event(self._state(choice, 0))
+            to_event(self._state(choice, 0))
             for choice, generation in enumerate(self.answer.generations)
             if not generation.tokens
         ]

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ClassVar
 
-from smgproxy.simulated import bodies, replies, scoring
-from smgproxy.simulated.status import JSON, PROMETHEUS, Status
+from smgproxy.simulated import bodies, replies, scoring, sessions
+from smgproxy.simulated.replies import JSON
+from smgproxy.simulated.status import PROMETHEUS, Status
 from smgproxy.simulated.systemone import systemone
-from smgproxy.simulated.transcription import transcription
+from smgproxy.simulated.transcription import TranscriptionReply, read_transcription
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,14 @@ class Flushing:
     method: ClassVar[bytes] = b"POST"
 
 
-Route = Generating | Scoring | Telling | Flushing
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """`/v1/realtime/calls`: an offer is answered, and the call gets a place."""
+
+    method: ClassVar[bytes] = b"POST"
+
+
+Route = Generating | Scoring | Telling | Flushing | Calling
 
 
 def _healthy(status: Status) -> bytes:
@@ -74,7 +82,11 @@ ROUTES: dict[bytes, Route] = {
     b"/v1/classify": _CLASSIFY,
     b"/classify": _CLASSIFY,
     b"/v1/systemone": Scoring(systemone),
-    b"/v1/audio/transcriptions": Scoring(transcription),
+    b"/v1/audio/transcriptions": Generating(read_transcription, TranscriptionReply),
+    b"/v1/realtime/sessions": Scoring(sessions.session),
+    b"/v1/realtime/client_secrets": Scoring(sessions.client_secret),
+    b"/v1/realtime/transcription_sessions": Scoring(sessions.transcription_session),
+    b"/v1/realtime/calls": Calling(),
     b"/flush_cache": Flushing(),
     b"/v1/models": Telling(Status.models),
     b"/health": _HEALTH,

@@ -13,8 +13,6 @@ VERSION = "simulated"
 CONTEXT_TOKENS = 131_072
 CACHE_TOKENS = 1_000_000
 MAX_RUNNING = 1024
-
-JSON = b"application/json"
 PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
 
 

@@ -1,53 +1,78 @@
 """Transcriptions: words that follow from the bytes of a file.
 
-Pure: a form in, a body out, or a `BadAsk`.
+Pure: a form in, an `Ask` out, or a `BadAsk`; the shapes are OpenAI's.
 """
 
-from smgproxy.simulated.bodies import BadAsk
-from smgproxy.simulated.engine import Limits, Prompt, digest, generate
-from smgproxy.simulated.scoring import Scored
-from smgproxy.wire.multipart import FormReader, MultipartError
+from typing import Any
 
+from smgproxy.simulated.bodies import Ask, BadAsk
+from smgproxy.simulated.engine import Limits, Prompt, digest
+from smgproxy.simulated.forms import parts_of
+from smgproxy.simulated.replies import (
+    MARK,
+    TEXT,
+    Reply,
+    split_at_mark,
+    to_event,
+    to_json,
+)
+
+# As if each of these were some two thirds of a second.
 BYTES_PER_TOKEN = 1024
+_FORMATS = (b"json", b"text")
 
 
-class _Form:
-    """Keeps the parts of a form by their names."""
-
-    def __init__(self) -> None:
-        self.parts: dict[bytes, bytearray] = {}
-        self._part = bytearray()
-
-    def on_part(
-        self, name: bytes, filename: bytes | None, content_type: bytes | None
-    ) -> None:
-        self._part = self.parts[name] = bytearray()
-
-    def on_data(self, data: bytes) -> None:
-        self._part += data
-
-    def on_part_end(self) -> None:
-        pass
-
-
-def transcription(body: bytes | bytearray, served_model: str, ident: str) -> Scored:
-    """Say what is heard in a file; the same file always says the same.
-
-    The boundary is read off the form, which begins with it.
-    """
-    form = _Form()
-    boundary = bytes(body[2 : max(2, body.find(b"\r\n"))])
-    try:
-        reader = FormReader(boundary, form)
-        reader.feed(bytes(body))
-        reader.finish()
-    except MultipartError as error:
-        raise BadAsk(str(error)) from None
-    file = form.parts.get(b"file")
+def read_transcription(body: bytes | bytearray, served_model: str) -> Ask:
+    """Say what is heard in a file; the same file always says the same."""
+    parts = parts_of(body)
+    file = parts.get(b"file")
     if not file:
         raise BadAsk("file: Field required")
-    seed = digest((file.decode("latin-1"),)).seed
+    kind = bytes(parts.get(b"response_format", _FORMATS[0]))
+    if kind not in _FORMATS:
+        raise BadAsk("response_format: simulated workers know json and text")
     size = max(1, len(file) // BYTES_PER_TOKEN)
-    heard = generate(Prompt(seed, size), 0, Limits(max_tokens=size + 4))
-    usage = {"type": "tokens", "input_tokens": size, "output_tokens": size + 4}
-    return Scored({"text": heard.text, "usage": usage}, size)
+    seed = digest((file.decode("latin-1"),)).seed
+    return Ask(
+        model=parts.get(b"model", b"").decode("utf-8", "replace") or served_model,
+        prompts=(Prompt(seed, size),),
+        choices=1,
+        limits=Limits(max_tokens=size + 4),
+        is_stream=bytes(parts.get(b"stream", b"")) == b"true",
+        is_plain=kind == b"text",
+    )
+
+
+class TranscriptionReply(Reply):
+    """`/v1/audio/transcriptions`: JSON, bare text, or an event for each word."""
+
+    __slots__ = ()
+
+    id_prefix = ""
+
+    @property
+    def content_type(self) -> bytes:
+        return TEXT if self.ask.is_plain else super().content_type
+
+    def whole(self) -> bytes:
+        text = self.answer.generations[0].text
+        if self.ask.is_plain:
+            return text.encode() + b"\n"
+        return to_json({"text": text, "usage": self._usage()})
+
+    def closing(self) -> list[bytes]:
+        text = self.answer.generations[0].text
+        done = {"type": "transcript.text.done", "text": text, "usage": self._usage()}
+        return [to_event(done)]
+
+    def _frame(self, choice: int) -> tuple[str, str]:
+        return split_at_mark(to_event({"type": "transcript.text.delta", "delta": MARK}))
+
+    def _usage(self) -> dict[str, Any]:
+        heard, said = self.answer.prompt_tokens, self.answer.completion_tokens
+        return {
+            "type": "tokens",
+            "input_tokens": heard,
+            "output_tokens": said,
+            "total_tokens": heard + said,
+        }

@@ -46,4 +46,6 @@ class Worker:
         answer = engine.answer(ask.prompts, ask.choices, ask.limits)
         reply = route.reply(ask, answer, ident, int(time.time()))
         pieces = reply if ask.is_stream else reply.whole()
-        return Run(outlet, pieces, answer.steps, answer.prompt_tokens)
+        return Run(
+            outlet, pieces, answer.steps, answer.prompt_tokens, reply.content_type
+        )

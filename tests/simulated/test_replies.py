@@ -77,9 +77,7 @@ def test_chat_stream_joined_is_the_whole_answer(fields: bytes) -> None:
     for chunk in chunks(reply):
         for choice in chunk["choices"]:
             texts[choice["index"]] += choice["delta"].get("content", "")
-    assert texts == [
-        choice["message"]["content"] for choice in whole(reply)["choices"]
-    ]
+    assert texts == [choice["message"]["content"] for choice in whole(reply)["choices"]]
 
 
 def test_chat_stream_has_one_event_a_token_between_role_and_finish() -> None:

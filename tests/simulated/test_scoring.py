@@ -10,9 +10,7 @@ import pytest
 from smgproxy.simulated.bodies import BadAsk
 from smgproxy.simulated.scoring import Scored, classes, embeddings, rerank
 
-RERANK = (
-    b'{"query":"a calm river","documents":["a lamp","the calm river","none"]%b}'
-)
+RERANK = b'{"query":"a calm river","documents":["a lamp","the calm river","none"]%b}'
 
 
 def read(scored: Scored) -> Any:
