@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from tests.e2e.process import MODEL, RunningGateway, chat_body
+from tests.e2e.process import MODEL, ROOT, RunningGateway, chat_body
 
 pytestmark = pytest.mark.skipif(
     shutil.which("curl") is None, reason="curl is not installed"
@@ -86,6 +86,37 @@ def test_the_command_of_the_banner_works(gateway: RunningGateway) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert b'"choices"' in done.stdout
+
+
+def readme_commands() -> list[str]:
+    """The commands of the README for what simulated workers serve, but the last."""
+    text = (ROOT / "README.md").read_text()
+    _, _, text = text.partition("the other kinds of requests too:\n")
+    block = text.partition("The last one needs")[0]
+    # A command begins where a line is no deeper than its block.
+    begun = re.split(r"^ {4}(?=[a-z#])", block, flags=re.MULTILINE)
+    return [one.strip() for one in begun if re.match("curl|printf", one)]
+
+
+SAID = (
+    *(b"data: [DONE]", b'"embedding"', b'"probability"', b'"transcript.text.done"'),
+    *(b'"value":"ek_', b"HTTP/1.1 201 Created"),
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"), list(zip(readme_commands(), SAID, strict=True))
+)
+def test_the_commands_of_the_readme_work(
+    gateway: RunningGateway, command: str, said: bytes
+) -> None:
+    command = command.replace("http://127.0.0.1:30000", gateway.url)
+    command = command.replace("curl ", "curl -sS --noproxy '*' --max-time 20 ", 1)
+    done = subprocess.run(
+        ["sh", "-c", command], capture_output=True, timeout=40, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
 
 
 def test_head_of_the_model_list_has_its_length_and_no_body(
