@@ -9,7 +9,7 @@ import ujson
 
 from smgproxy.fleet.worker import WorkerState
 from smgproxy.simulated.systemone import systemone
-from tests.e2e.asking import error_of
+from tests.e2e.asking import check_bad_body, check_envelope, error_of
 from tests.e2e.stage import Stage, play
 from tests.fakes.client import post
 from tests.fakes.worker import Connection, Received
@@ -117,12 +117,6 @@ ENVELOPES = [
     (ask(input=" "), 400, "unsupported_decisions_request", True),
     (ask(), 502, "invalid_decisions_response", True),
 ]
-REASONS = {
-    400: "Bad Request",
-    404: "Not Found",
-    502: "Bad Gateway",
-    503: "Service Unavailable",
-}
 
 
 @pytest.mark.parametrize(("request_bytes", "status", "code", "is_ready"), ENVELOPES)
@@ -135,15 +129,10 @@ def test_an_error_of_the_gateways_own(
             stage.gateway.registry.set_state(stage.records[0], WorkerState.NOT_READY)
         client = await stage.client()
         answer = await client.ask(request_bytes)
-        assert answer.status == status
-        assert answer.get("content-type") == "application/json"
-        assert answer.all("x-smg-error-code") == [code]
-        assert answer.get("retry-after") == ("1" if status == 503 else None)
+        retry_after = "1" if status == 503 else None
+        check_envelope(answer, status, code, retry_after=retry_after)
         worker = stage.worker.url if status == 502 else None
         assert answer.get("x-smg-routed-worker-id") == worker
-        error = error_of(answer)
-        assert error.pop("message")
-        assert error == {"type": REASONS[status], "code": code, "param": None}
         assert len(stage.worker.received) == (status == 502)
         client.close()
 
@@ -156,6 +145,7 @@ def test_an_error_of_the_gateways_own(
         (post(b"{", PATH), "json_parse_error"),
         (ask(input=7, model="nobody"), "json_parse_error"),
         (ask(safety_identifier="x" * 129, model="nobody"), 400),
+        (ask().replace(b"Content-Type", b"X-Type"), "json_parse_error"),
     ],
 )
 def test_a_bad_body_is_refused_before_anyone_is_chosen(
@@ -164,14 +154,29 @@ def test_a_bad_body_is_refused_before_anyone_is_chosen(
     async def scene(stage: Stage) -> None:
         client = await stage.client()
         answer = await client.ask(request_bytes)
-        assert (answer.status, answer.get("x-smg-error-code")) == (400, None)
-        error = error_of(answer)
-        assert error.pop("message")
-        assert error == {"type": "invalid_request_error", "code": code}
+        check_bad_body(answer, code)
         assert not stage.gateway.router_stats.requests
         client.close()
 
     play(scene)
+
+
+@pytest.mark.parametrize("status", [200, 204])
+def test_success_without_a_body_is_no_answer(status: int) -> None:
+    async def nothing(connection: Connection, request: Received) -> None:
+        head = f"HTTP/1.1 {status} Whatever\r\n"
+        length = "" if status == 204 else "content-length: 0\r\n"
+        await connection.send(f"{head}{length}\r\n".encode())
+
+    async def scene(stage: Stage) -> None:
+        speaks(stage, "sglang")
+        client = await stage.client()
+        answer = await client.ask(ask())
+        check_envelope(answer, 502, "invalid_decisions_response")
+        assert answer.get("x-smg-routed-worker-id") == stage.worker.url
+        client.close()
+
+    play(scene, nothing)
 
 
 def test_success_that_is_no_answer_is_tried_again_and_opens_the_circuit() -> None:

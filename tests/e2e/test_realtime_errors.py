@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from smgproxy.admission.keys import Keys, Secret
 from smgproxy.fleet.worker import WorkerState
+from tests.e2e.asking import check_bad_text, check_envelope
 from tests.e2e.stage import Stage, play
 from tests.fakes.client import Answer, post
 from tests.fakes.websocket import KEY, RealtimeWorker, accept, echo, upgrade
@@ -70,10 +69,7 @@ def test_a_query_without_one_model_is_400_in_plain_text(
     request_bytes: bytes, text: str
 ) -> None:
     answer = _asked(request_bytes)
-    assert (answer.status, answer.body.decode()) == (400, text)
-    assert answer.get("content-type") == "text/plain; charset=utf-8"
-    assert answer.get("x-smg-error-code") is None
-    assert answer.get("x-request-id")
+    assert check_bad_text(answer) == text
 
 
 @pytest.mark.parametrize(
@@ -96,8 +92,7 @@ def test_what_is_no_opening_handshake_is_400_in_plain_text(
     request_bytes: bytes, text: str
 ) -> None:
     answer = _asked(request_bytes)
-    assert (answer.status, answer.body.decode()) == (400, text)
-    assert answer.get("content-type") == "text/plain; charset=utf-8"
+    assert check_bad_text(answer) == text
     assert answer.get("sec-websocket-version") == "13"
 
 
@@ -142,20 +137,15 @@ def test_head_is_treated_like_a_get_without_an_upgrade() -> None:
 )
 def test_other_methods_are_405(method: str, path: str, allow: str) -> None:
     answer = _asked(f"{method} {path} HTTP/1.1\r\nHost: g\r\n\r\n".encode())
-    assert (answer.status, answer.get("allow")) == (405, allow)
-    assert answer.get("x-smg-error-code") == "method_not_allowed"
+    assert answer.get("allow") == allow
+    assert check_envelope(answer, 405, "method_not_allowed").endswith(f" {path})")
 
 
 @pytest.mark.parametrize("path", ["/v1/realtime/", "/v1/realtime/calls/rtc_1/hangup"])
 def test_other_paths_are_404(path: str) -> None:
     answer = _asked(f"POST {path} HTTP/1.1\r\nHost: g\r\n\r\n".encode())
-    assert answer.status == 404
-    assert answer.get("x-smg-error-code") == "unknown_url"
-
-
-def _error(answer: Answer) -> dict[str, object]:
-    found: dict[str, object] = json.loads(answer.body)["error"]
-    return found
+    message = check_envelope(answer, 404, "unknown_url")
+    assert message == f"Invalid URL (POST {path})"
 
 
 _SESSION = b'{"type":"realtime","model":"%b"}'
@@ -168,14 +158,8 @@ _ROUTES = [
 @pytest.mark.parametrize("make", _ROUTES, ids=["socket", "sessions"])
 def test_a_model_that_nobody_serves_is_404(make: object) -> None:
     answer = _asked(make("nobody"))  # type: ignore[operator]
-    assert answer.status == 404
-    assert answer.get("x-smg-error-code") == "model_not_found"
-    assert _error(answer) == {
-        "type": "Not Found",
-        "code": "model_not_found",
-        "message": "No worker available for model 'nobody'",
-        "param": None,
-    }
+    message = check_envelope(answer, 404, "model_not_found")
+    assert message == "No worker available for model 'nobody'"
 
 
 @pytest.mark.parametrize("label", [{}, {"realtime": "false"}])
@@ -187,8 +171,7 @@ def test_a_model_without_a_labelled_worker_is_404(
         stage.records[0].labels = label
         client = await stage.client()
         answer = await client.ask(make("m"))  # type: ignore[operator]
-        assert answer.status == 404
-        assert answer.get("x-smg-error-code") == "model_not_found"
+        check_envelope(answer, 404, "model_not_found")
         client.close()
 
     play(scene, echo, kind=RealtimeWorker)
@@ -200,8 +183,7 @@ def test_labelled_workers_that_are_down_are_503(make: object) -> None:
         stage.gateway.registry.set_state(stage.records[0], WorkerState.NOT_READY)
         client = await stage.client()
         answer = await client.ask(make("m"))  # type: ignore[operator]
-        assert answer.status == 503
-        assert answer.get("x-smg-error-code") == "no_available_workers"
+        check_envelope(answer, 503, "no_available_workers", retry_after="1")
         client.close()
 
     play(scene, echo, kind=RealtimeWorker)
@@ -250,9 +232,7 @@ def test_a_worker_that_cannot_be_reached_is_500_before_the_101() -> None:
         await stage.worker.stop()
         client = await stage.client()
         answer = await client.ask(upgrade())
-        assert answer.status == 500
-        code = answer.get("x-smg-error-code")
-        assert code == "call_upstream_connection_failed"
+        check_envelope(answer, 500, "call_upstream_connection_failed")
         client.close()
 
     play(scene, echo, kind=RealtimeWorker)
@@ -264,8 +244,7 @@ def test_a_worker_that_closes_before_its_answer_is_500(how: str) -> None:
         getattr(connection, how)()
 
     answer = _asked(upgrade(), script)
-    assert answer.status == 500
-    assert answer.get("x-smg-error-code") == "call_upstream_request_error"
+    check_envelope(answer, 500, "call_upstream_request_error")
 
 
 def test_a_worker_that_does_not_answer_in_time_is_504() -> None:
@@ -274,8 +253,7 @@ def test_a_worker_that_does_not_answer_in_time_is_504() -> None:
 
     limits = {"realtime_handshake_timeout_secs": 1}
     answer = _asked(upgrade(), script, realtime=limits)
-    assert answer.status == 504
-    assert answer.get("x-smg-error-code") == "call_upstream_timeout"
+    check_envelope(answer, 504, "call_upstream_timeout")
 
 
 _OK = "HTTP/1.1 101 Switching Protocols\r\n"
@@ -298,8 +276,7 @@ def test_an_answer_that_is_no_handshake_is_502(head: str) -> None:
         await connection.until_gone()
 
     answer = _asked(upgrade(), script)
-    assert answer.status == 502
-    assert answer.get("x-smg-error-code") == "call_upstream_request_error"
+    check_envelope(answer, 502, "call_upstream_request_error")
 
 
 @pytest.mark.parametrize(
@@ -317,7 +294,7 @@ def test_an_answer_to_what_was_not_offered_is_502(field: str) -> None:
         await connection.until_gone()
 
     request = upgrade(headers="Sec-WebSocket-Protocol: one, two\r\n")
-    assert _asked(request, script).status == 502
+    check_envelope(_asked(request, script), 502, "call_upstream_request_error")
 
 
 def test_an_interim_answer_before_the_101_is_skipped() -> None:
