@@ -164,6 +164,22 @@ def test_a_streaming_transcript_is_relayed_as_it_comes() -> None:
     play(scene, script)
 
 
+def test_events_that_nobody_asked_for_are_relayed_all_the_same() -> None:
+    async def script(connection: Connection, request: Received) -> None:
+        await connection.start_stream()
+        await connection.chunk(b"data: 1\n\n")
+        await connection.end_stream()
+
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        answer = await client.ask(SMALL)
+        assert (answer.status, answer.body) == (200, b"data: 1\n\n")
+        assert answer.get("content-type") == "text/event-stream"
+        client.close()
+
+    play(scene, script)
+
+
 @pytest.mark.parametrize("sound", [b"sound", LARGE], ids=["small", "large"])
 @pytest.mark.parametrize("status", [429, 500, 503, 307])
 def test_a_workers_error_is_relayed_and_not_tried_again(
@@ -181,7 +197,10 @@ def test_a_workers_error_is_relayed_and_not_tried_again(
         assert answer.get("retry-after") == "7"
         assert answer.get("x-smg-error-code") is None
         assert len(stage.worker.received) == 1
-        assert stage.records[0].backend_errors == (status in (500, 503))
+        record = stage.records[0]
+        assert record.backend_errors == (status in (500, 503))
+        codes = record.breaker.settings.failure_status_codes
+        assert record.breaker.failures == (status in codes)
         client.close()
 
     play(scene, script, retries={"disable_retries": False})

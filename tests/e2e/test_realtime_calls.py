@@ -121,6 +121,12 @@ def test_an_alias_in_a_field_given_twice_is_the_last_ones() -> None:
     assert json.loads(got.body)["audio"]["input"]["transcription"]["model"] == "m"
 
 
+def test_a_query_means_nothing_to_the_json_routes() -> None:
+    path = "/v1/realtime/sessions?model=nobody&x=1"
+    answer, (got,) = _asked(_post(path, b'{"model":"m"}'))
+    assert (answer.status, got.path) == (200, "/v1/realtime/sessions")
+
+
 _BAD = [
     ("sessions", b"{", "json_parse_error"),
     ("sessions", b"[]", "json_parse_error"),
