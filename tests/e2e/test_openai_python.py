@@ -64,6 +64,22 @@ def test_a_completion_stream_joined_is_the_plain_answer(client: openai.OpenAI) -
     assert plain.choices[0].finish_reason == "length"
 
 
+@pytest.mark.parametrize("size", [9_000, 900_000], ids=["kept", "passed on"])
+def test_a_transcript_stream_joined_is_the_plain_answer(
+    client: openai.OpenAI, size: int
+) -> None:
+    create = client.audio.transcriptions.create
+    sound = ("a.wav", b"sound" * (size // 5), "audio/wav")
+    text, done = "", ""
+    for event in create(model=MODEL, file=sound, stream=True, temperature=0.5):
+        if event.type == "transcript.text.delta":
+            text += event.delta
+        elif event.type == "transcript.text.done":
+            done = event.text
+    assert text and text == done
+    assert create(model=MODEL, file=sound, language="en").text == text
+
+
 def test_embeddings_come_in_the_clients_base64_and_as_numbers(
     client: openai.OpenAI,
 ) -> None:
