@@ -12,9 +12,9 @@ from smgproxy.dispatch.retry import RetryOptions
 from smgproxy.routing.fallback import FallbackOptions
 from tests.e2e.chains import SERVED, is_away, models_asked, play_chain, served
 from tests.e2e.failing import ask, outcome, received
+from tests.e2e.forms import LARGE, form, request
 from tests.e2e.process import MODEL, RunningGateway
 from tests.e2e.stage import Stage
-from tests.e2e.test_audio import LARGE, form, request
 from tests.e2e.test_decisions import ask as decisions
 from tests.e2e.test_decisions import sglang
 from tests.e2e.uploads import body_paths
@@ -89,10 +89,21 @@ def test_without_chains_it_streams() -> None:
 # -- forms and sessions --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sound", [b"sound", LARGE], ids=["small", "large"])
-def test_a_form_with_audio_names_the_model_that_serves(sound: bytes) -> None:
+FILE = ("file", LARGE)
+ASKED = ("model", b"a")
+FORMS = {
+    "small": (("file", b"sound"), ASKED),
+    "spooled": (FILE, ASKED),
+    "passed on": (ASKED, FILE, ASKED),
+}
+
+
+@pytest.mark.parametrize("fields", list(FORMS.values()), ids=list(FORMS))
+def test_a_form_with_audio_names_the_model_that_serves(
+    fields: tuple[tuple[str, bytes], ...],
+) -> None:
     async def scene(stage: Stage) -> None:
-        asked = request(form(("file", sound), ("model", b"a")))
+        asked = request(form(*fields))
         assert served(await ask(stage, asked)) == (200, None)
         is_away(stage, "a")
         assert served(await ask(stage, asked)) == (200, "b")
