@@ -18,7 +18,7 @@ from tests.core.scripted import ScriptedSink
 from tests.e2e.forms import FORM_TYPE, form, form_behind
 
 HEAD = RequestHead("POST", "/", "", [(b"content-type", FORM_TYPE.encode())])
-SOUND = b"\r\n--bx\r\n-" * (KEPT_BYTES // 5)
+SOUND = (b"\r\n--bx\r\n-" + b"." * 230) * (KEPT_BYTES // 120)
 FIELDS: list[tuple[str, bytes]] = [
     *(("language", b"de"), ("model", b"m"), ("file", SOUND), ("prompt", b"--b")),
 ]

@@ -8,6 +8,7 @@ import pytest
 
 from smgproxy.wire.multipart import (
     MAX_BOUNDARY_BYTES,
+    MAX_DELIMITERS,
     MAX_PART_HEADER_BYTES,
     MAX_PART_HEADERS,
     FormReader,
@@ -77,6 +78,16 @@ def test_a_form_is_read_alike_wherever_it_is_cut(before: bytes, behind: bytes) -
     assert read([form[i : i + 1] for i in range(len(form))]) == PARTS
     for cut in range(len(form)):
         assert read([form[:cut], form[cut:]]) == PARTS, cut
+
+
+@pytest.mark.parametrize(
+    "piece", [b"\r\n--b\r\na: b\r\n\r\n", b"\r\n--bx"], ids=["parts", "likenesses"]
+)
+def test_a_form_may_not_be_full_of_delimiters(piece: bytes) -> None:
+    start = b"--b\r\n" + part_head(b"file")
+    read([start, piece * (MAX_DELIMITERS - 1), b"\r\n--b--"])
+    with pytest.raises(MultipartError, match=f"{MAX_DELIMITERS} fields at most"):
+        read([start, piece * MAX_DELIMITERS, b"\r\n--b--"])
 
 
 def test_a_long_preamble_is_not_kept() -> None:
