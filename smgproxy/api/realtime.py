@@ -6,7 +6,6 @@ What is read of them is the model, in every place where clients are known to put
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import parse_qsl, quote
 
 import msgspec
@@ -25,6 +24,10 @@ CLIENT_SECRETS = "/v1/realtime/client_secrets"
 TRANSCRIPTION_SESSIONS = "/v1/realtime/transcription_sessions"
 
 _MAX_QUERY_FIELDS = 64
+# An object's values as they are written: of a large body, little is read.
+Fields = dict[str, msgspec.Raw]
+_decode = msgspec.json.Decoder(Fields).decode
+_decode_text = msgspec.json.Decoder(str | None).decode
 # Where in a JSON body: the names on the way to a field.
 Place = tuple[str, ...]
 _PLACES: tuple[Place, ...] = (
@@ -77,15 +80,16 @@ def model_of_body(path: str, head: RequestHead, body: bytes) -> tuple[str, Place
     """
     if not is_json_type(head.first.get(b"content-type")):
         raise BadBody("Expected request with `Content-Type: application/json`")
-    session: Any = read_json(body)
+    session = _read_json(body)
     outer: Place = ()
     if path == CLIENT_SECRETS:
-        session = session.get("session")
         outer = ("session",)
-        if not isinstance(session, dict):
+        inner = fields_of(session.get("session"))
+        if inner is None:
             raise BadBody("Failed to parse the request body as JSON: missing `session`")
+        session = inner
     prefix = "".join(f"{name}." for name in outer)
-    kind = session.get("type")
+    kind = _text(session.get("type"))
     if kind is not None and kind not in _TYPES[path]:
         raise BadBody(
             f"Failed to parse the request body as JSON: `{prefix}type` must be "
@@ -109,33 +113,48 @@ def renamed(text: bytes | msgspec.Raw, place: Place, model: str) -> bytes:
     return rebuilt(outline, {name: msgspec.json.encode(model)})
 
 
-def read_json(body: bytes) -> dict[str, Any]:
+def _read_json(body: bytes) -> Fields:
     """A JSON object. Raises BadBody."""
     try:
-        found = msgspec.json.decode(body)
+        return _decode(body)
+    except msgspec.ValidationError:
+        why = "expected an object"
     except msgspec.DecodeError as error:
-        raise BadBody(f"Failed to parse the request body as JSON: {error}") from None
+        why = str(error)
     except RecursionError:
-        raise BadBody(
-            "Failed to parse the request body as JSON: nested too deeply"
-        ) from None
-    if not isinstance(found, dict):
-        raise BadBody("Failed to parse the request body as JSON: expected an object")
-    return found
+        why = "nested too deeply"
+    raise BadBody(f"Failed to parse the request body as JSON: {why}") from None
 
 
-def model_of_session(session: dict[str, Any]) -> tuple[str, Place] | None:
+def fields_of(text: bytes | msgspec.Raw | None) -> Fields | None:
+    """What stands in a JSON object; None when it is none."""
+    try:
+        return None if text is None else _decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def model_of_session(session: Fields) -> tuple[str, Place] | None:
     """The model a session is for, or transcribes with, and its place; None: none."""
     for place in _PLACES:
-        model = _at(session, place)
+        model = _text(_at(session, place))
         if model is not None:
-            return (model, place) if isinstance(model, str) and model else None
+            return (model, place) if model else None
     return None
 
 
-def _at(value: Any, place: Place) -> Any:
-    for name in place:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
+def _at(fields: Fields | None, place: Place) -> msgspec.Raw | None:
+    *outer, name = place
+    for one in outer:
+        fields = fields_of((fields or {}).get(one))
+    return (fields or {}).get(name)
+
+
+def _text(value: msgspec.Raw | None) -> str | None:
+    """A string; None if absent or null, empty for what is no string."""
+    if value is None:
+        return None
+    try:
+        return _decode_text(value)
+    except msgspec.DecodeError:
+        return ""

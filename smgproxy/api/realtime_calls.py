@@ -6,9 +6,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-import msgspec
-
-from smgproxy.api.realtime import Place, model_of_session, renamed
+from smgproxy.api.realtime import Place, fields_of, model_of_session, renamed
 from smgproxy.core.errors import BadCall
 from smgproxy.core.message import RequestHead
 
@@ -93,11 +91,8 @@ def _model_of_form(content_type: bytes, body: bytes) -> CallModel:
     if b"session" not in parts:
         raise BadCall("missing_model", "The form has no part `session` with a `model`")
     _check_sdp(parts[b"sdp"])
-    try:
-        session = msgspec.json.decode(parts[b"session"])
-    except (msgspec.DecodeError, RecursionError):
-        session = None
-    if not isinstance(session, dict):
+    session = fields_of(parts[b"session"])
+    if session is None:
         raise BadCall("invalid_session_json", "The part `session` is no JSON object")
     found = model_of_session(session)
     if found is None:
