@@ -11,17 +11,13 @@ import ujson
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.spec import WorkerSpec
 from smgproxy.routing.router import RoutingOptions
-from tests.e2e.asking import error_of, get
+from tests.e2e.asking import check_envelope, get
+from tests.e2e.forms import ask as transcription
 from tests.e2e.stage import Stage, eventually, play
 from tests.fakes.client import Answer, Client, post
 from tests.fakes.worker import Connection, FakeWorker, Received
 
 CHAT = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"temperature":0.10'
-TRANSCRIPTION = (
-    b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nm\r\n'
-    b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nx\r\n'
-    b"--b--\r\n"
-)
 
 
 async def registered(stage: Stage) -> list[str]:
@@ -128,17 +124,10 @@ def test_what_is_translated_for_an_engine_tells_it_the_rank_too() -> None:
 def test_a_form_has_no_place_for_a_rank_and_is_refused() -> None:
     async def scene(stage: Stage) -> None:
         await registered(stage)
-        head = (
-            "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: g\r\n"
-            "Content-Type: multipart/form-data; boundary=b\r\n"
-            f"Content-Length: {len(TRANSCRIPTION)}\r\n\r\n"
-        )
-        answer = await ask(stage, head.encode() + TRANSCRIPTION)
-        assert (answer.status, error_of(answer)["code"]) == (
-            400,
-            "dp_aware_not_supported",
-        )
-        assert answer.get("x-smg-error-code") == "dp_aware_not_supported"
+        for size in (10, 200_000):  # kept, and to be passed on
+            fields = (("model", b"m"), ("file", b"x" * size))
+            answer = await ask(stage, transcription(*fields))
+            check_envelope(answer, 400, "dp_aware_not_supported")
         assert stage.worker.received == []
 
     play_ranks(scene)
