@@ -56,6 +56,8 @@ class Passage(Source):
 
     def fail(self, error: Exception) -> None:
         """No form will come of it: what waits is not sent any more."""
+        if self.is_ended:
+            return
         self._backlog = None
         self._backlog_bytes = 0
         self._holds &= ~Hold.SINK_FULL
@@ -142,6 +144,7 @@ class FormSink(Sink):
     def stop(self) -> None:
         """Nobody wants it any more: the answer may be on its way."""
         self._reader = None
+        self._passage = None  # which holds this
 
     # -- the body's side -------------------------------------------------------------
 
@@ -213,5 +216,5 @@ class FormSink(Sink):
         return spool.size > KEPT_BYTES and spool.is_small and self._form.is_at_file
 
     def _fail(self, error: Exception) -> None:
-        self.give_up(error)
         self.abort(error)
+        self.give_up(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.e2e.asking import check_bad_text
 from tests.e2e.forms import ask as transcription
 from tests.e2e.multiplexed import CANCEL, MODEL, Scene, play_http2, still
 from tests.e2e.stage import Stage, eventually
@@ -113,5 +114,23 @@ def test_a_client_that_leaves_within_its_upload_leaves_half_a_body() -> None:
         await eventually(lambda: worker.peer.streams[1].reset_code == CANCEL)
         assert not worker.peer.streams[1].is_ended
         assert not worker.peer.is_lost
+
+    play_upload(scene, script)
+
+
+def test_a_fault_behind_a_file_that_is_passed_on_resets_its_stream() -> None:
+    async def script(stream: Stream, request: Received) -> None:
+        await stream.until_gone()
+
+    async def scene(stage: Stage, worker: H2Worker) -> None:
+        client = await stage.client()
+        fields = (("model", MODEL.encode()), ("file", b"x" * 900_000))
+        answer = await client.ask(transcription(*fields, ("stream", b"yes")))
+        assert "Invalid stream" in check_bad_text(answer)
+        await eventually(lambda: worker.peer.streams[1].reset_code == CANCEL)
+        assert not worker.peer.streams[1].is_ended
+        assert not worker.peer.is_lost
+        assert stage.records[0].backend_errors == 0
+        client.close()
 
     play_upload(scene, script)
