@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from functools import lru_cache
 from typing import Protocol
 
 from smgproxy.core.message import Headers, RequestHead
@@ -279,6 +280,7 @@ def _take_connection(head: RequestHead, options: list[bytes]) -> None:
         head.first = dict(head.headers[::-1])
 
 
+@lru_cache(maxsize=64)  # clients call a gateway by few names
 def check_host(host: bytes) -> None:
     """Refuse a Host, or an authority, that is none. Raises BadMessage."""
     if _HOST.fullmatch(host) is None:

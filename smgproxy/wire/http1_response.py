@@ -25,6 +25,8 @@ from smgproxy.wire.http1 import (
 _STATUS_LINE = re.compile(
     rb"HTTP/1\.([0-9]) ([1-9][0-9][0-9])(?: [\t -~\x80-\xff]*)?\r\n"
 )
+# What most of them begin with, told without the grammar.
+_OK_LINE = b"HTTP/1.1 200 OK\r\n"
 # Workers are ours and few; these bounds only stop a broken one from eating memory.
 _MAX_HEAD_BYTES = 256 * 1024
 _MAX_HEADERS = 256
@@ -268,13 +270,15 @@ class ResponseReader:
         """Take one head; False for an interim one."""
         if len(raw) > _MAX_HEAD_BYTES:
             raise BadMessage("response head is too long")
-        line = _STATUS_LINE.match(raw)
-        if line is None:
-            raise BadMessage("malformed status line")
-        headers = fields_of(raw, line.end())
+        status, is_http10, at = 200, False, len(_OK_LINE)
+        if not raw.startswith(_OK_LINE):
+            line = _STATUS_LINE.match(raw)
+            if line is None:
+                raise BadMessage("malformed status line")
+            status, is_http10, at = int(line[2]), line[1] == b"0", line.end()
+        headers = fields_of(raw, at)
         if len(headers) > _MAX_HEADERS:
             raise BadMessage("too many response header fields")
-        status = int(line[2])
         if status < 200:
             self._interims += 1
             if status == 101 and self._may_switch:
@@ -284,7 +288,7 @@ class ResponseReader:
                 raise BadMessage("interim response nobody asked for")
             return False
         self._is_expected = False
-        self._begin(status, line[1] == b"0", headers, bool(rest))
+        self._begin(status, is_http10, headers, bool(rest))
         return True
 
     def _begin(
