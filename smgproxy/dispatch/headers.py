@@ -41,15 +41,19 @@ def headers_to_worker(
     own_key = worker.api_key
     if own_key is not None and b"authorization" in first and not has_gateway_key:
         own_key = None
-    for name, value in head.headers:
-        if name in FORWARDED_TO_WORKER or name.startswith(FORWARDED_PREFIX):
-            if first[name] is not value:
-                continue  # a repetition; the first value is the one that counts
-            if name == b"x-request-id" and not is_usable(value):
-                value = request_id
-            if name == b"authorization" and own_key is not None:
-                continue
-            headers.append((name, value))
+    passed = [
+        field
+        for field in head.headers
+        if field[0] in FORWARDED_TO_WORKER or field[0].startswith(FORWARDED_PREFIX)
+    ]
+    for name, value in passed:
+        if first[name] is not value:
+            continue  # a repetition; the first value is the one that counts
+        if name == b"x-request-id" and not is_usable(value):
+            value = request_id
+        if name == b"authorization" and own_key is not None:
+            continue
+        headers.append((name, value))
     if own_key is not None:
         headers.append((b"authorization", b"Bearer " + own_key.encode()))
     return headers

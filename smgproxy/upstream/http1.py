@@ -42,12 +42,15 @@ class Http1Leg(Leg):
     """A leg whose holds are pauses of its worker connection."""
 
     __slots__ = ("_connection",)
-    _connection: WorkerConnection | None
 
-    def carried_by(self, connection: WorkerConnection) -> Http1Leg:
-        """Name the connection; part of making a leg."""
-        self._connection = connection
-        return self
+    def __init__(
+        self,
+        deadline: float,
+        loop: asyncio.AbstractEventLoop,
+        connection: WorkerConnection,
+    ) -> None:
+        super().__init__(deadline, loop)
+        self._connection: WorkerConnection | None = connection
 
     def on_pause(self) -> None:
         """The client is full: stop reading, so that the worker feels it."""
@@ -286,7 +289,7 @@ class WorkerConnection(asyncio.Protocol):
 
     def _begin(self, deadline: float) -> Http1Leg:
         assert self._leg is None and self._pool is not None
-        leg = self._leg = Http1Leg(deadline, self._pool.loop).carried_by(self)
+        leg = self._leg = Http1Leg(deadline, self._pool.loop, self)
         self._got_bytes = False
         self._reader.expect()
         return leg
