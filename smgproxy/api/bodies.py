@@ -18,7 +18,7 @@ from smgproxy.api.routing_inputs import (
     routing_rid,
     routing_text,
 )
-from smgproxy.api.strict import outline_of
+from smgproxy.api.outline import outline_of
 from smgproxy.core.errors import BadBody
 from smgproxy.core.message import RequestHead
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Raw
+from msgspec import UNSET, Meta, Raw, UnsetType
 
-from smgproxy.api.conversation import MESSAGE_KEYS, AnyMessage, Assistant
+from smgproxy.api.conversation import AnyMessage, Assistant
 from smgproxy.api.fields import (
     AtLeastOne,
     ChatN,
@@ -21,33 +21,33 @@ from smgproxy.api.schema import Schema
 from smgproxy.core.errors import BadBody, InvalidField
 
 
-class Function(msgspec.Struct):
+class Function(msgspec.Struct, gc=False):
     """The function of a tool; its parameters go to the worker unread."""
 
     name: str
 
 
-class Tool(msgspec.Struct):
+class Tool(msgspec.Struct, gc=False):
     """One entry of ``tools``."""
 
     type: str
     function: Function
 
 
-class NamedTool(msgspec.Struct, tag_field="type", tag="function"):
+class NamedTool(msgspec.Struct, tag_field="type", tag="function", gc=False):
     """``tool_choice`` that names the function to call."""
 
     function: Function
 
 
-class AllowedTool(msgspec.Struct):
+class AllowedTool(msgspec.Struct, gc=False):
     """One entry of an ``allowed_tools`` choice."""
 
     type: str
     name: str
 
 
-class AllowedTools(msgspec.Struct, tag_field="type", tag="allowed_tools"):
+class AllowedTools(msgspec.Struct, tag_field="type", tag="allowed_tools", gc=False):
     """``tool_choice`` that narrows the tools down."""
 
     mode: Literal["auto", "required"]
@@ -57,22 +57,22 @@ class AllowedTools(msgspec.Struct, tag_field="type", tag="allowed_tools"):
 ToolChoice = Literal["none", "auto", "required"] | NamedTool | AllowedTools
 
 
-class JsonSchema(msgspec.Struct):
+class JsonSchema(msgspec.Struct, gc=False):
     """The schema that an answer must follow; it must be an object."""
 
     name: NonEmpty
     schema: Raw
 
 
-class TextFormat(msgspec.Struct, tag_field="type", tag="text"):
+class TextFormat(msgspec.Struct, tag_field="type", tag="text", gc=False):
     """Any text."""
 
 
-class JsonObjectFormat(msgspec.Struct, tag_field="type", tag="json_object"):
+class JsonObjectFormat(msgspec.Struct, tag_field="type", tag="json_object", gc=False):
     """Some JSON object."""
 
 
-class JsonSchemaFormat(msgspec.Struct, tag_field="type", tag="json_schema"):
+class JsonSchemaFormat(msgspec.Struct, tag_field="type", tag="json_schema", gc=False):
     """JSON that follows a schema."""
 
     json_schema: JsonSchema
@@ -81,13 +81,22 @@ class JsonSchemaFormat(msgspec.Struct, tag_field="type", tag="json_schema"):
 ResponseFormat = TextFormat | JsonObjectFormat | JsonSchemaFormat
 
 
-class Thinking(msgspec.Struct):
+class Thinking(msgspec.Struct, gc=False):
     """Typed thinking control; ``effort`` takes precedence over reasoning_effort."""
 
     type: Literal["enabled", "disabled", "adaptive"] | None = None
     effort: str | None = None
     keep: str | None = None
     clear_thinking: bool | None = None
+
+
+class TemplateVariables(msgspec.Struct, gc=False):
+    """Those of the variables of a chat's template that profiles look at."""
+
+    thinking: Raw | UnsetType = UNSET
+    enable_thinking: Raw | UnsetType = UNSET
+    clear_thinking: Raw | UnsetType = UNSET
+    reasoning_effort: Raw | UnsetType = UNSET
 
 
 class ChatRequest(Sampling, kw_only=True):
@@ -107,7 +116,8 @@ class ChatRequest(Sampling, kw_only=True):
     continue_final_message: bool | None = None
     separate_reasoning: bool | None = None
     stream_reasoning: bool | None = None
-    chat_template_kwargs: dict[str, Raw] | None = None
+    chat_template_kwargs: TemplateVariables | None = None
+    tool_stream: Raw | UnsetType = UNSET
 
     def check(self) -> None:
         """Hold every rule but those of ``tool_choice``, which a profile has part in."""
@@ -132,6 +142,14 @@ class ChatRequest(Sampling, kw_only=True):
             if type(message) is Assistant and message.reasoning is not UNSET:
                 if message.reasoning_content is not UNSET:
                     raise BadBody("messages: duplicate field `reasoning_content`")
+
+    def least_inner_keys(self) -> int:
+        """Two for each message, if all have content beside their role."""
+        messages = self.messages
+        for message in messages:
+            if message.content is UNSET:
+                return 0
+        return 2 * len(messages)
 
     def check_tool_choice(self, declared: Sequence[str] = ()) -> None:
         """Hold ``tool_choice`` to the tools there are, ``declared`` ones included."""
@@ -166,4 +184,4 @@ def _check_schema(schema: Raw) -> None:
         raise InvalidField("response_format.json_schema.schema: must be a JSON object")
 
 
-SCHEMA = Schema(ChatRequest, {"messages": MESSAGE_KEYS})
+SCHEMA = Schema(ChatRequest)

@@ -9,10 +9,9 @@ from msgspec import UNSET
 
 from smgproxy.api.chat import ChatRequest
 from smgproxy.api.conversation import Root
-from smgproxy.api.edits import Edits, rebuilt_messages
+from smgproxy.api.edits import Edits, editable_of, rebuilt_messages
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.api.profiles.thinking import decimal_text
-from smgproxy.api.strict import outline_of, raw_of
 from smgproxy.core.errors import InvalidField
 
 _log = logging.getLogger("smgproxy.api")
@@ -43,15 +42,13 @@ def hold_to_profile(
     for name, default in profile.defaults.items():
         if getattr(request, name) is None:
             edits[name] = default
-    if profile.rewrites:
-        outline = outline_of(body)
+    if profile.rewrites or has_root or has_foreign_tools:
+        old = editable_of(body)
         for rewrite in profile.rewrites:
-            rewrite(request, outline, edits)
-    if has_root or has_foreign_tools:
-        edits["messages"] = rebuilt_messages(
-            raw_of(outline_of(body), "messages"),
-            profile.tool_roles,
-            moves_root=profile.takes_root,
-        )
+            rewrite(request, old, edits)
+        if has_root or has_foreign_tools:
+            edits["messages"] = rebuilt_messages(
+                old.messages, request.messages, profile.tool_roles, profile.takes_root
+            )
     if has_foreign_tools:
         _log.warning("tools on messages were dropped: the model's profile has none")

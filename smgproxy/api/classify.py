@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Raw
-
-from smgproxy.api.fields import Body
+from smgproxy.api.fields import Body, RawInput, hold_raw
 from smgproxy.api.schema import Schema
 
 
@@ -12,9 +10,13 @@ class ClassifyRequest(Body, kw_only=True):
     """Texts or token ids to classify."""
 
     model: str
-    input: str | list[Raw]
+    input: RawInput
     user: str | None = None
     rid: str | None = None
+
+    def check(self) -> None:
+        """Hold ``input`` to its types."""
+        hold_raw(self.input, "input", "str | array")
 
 
 SCHEMA = Schema(ClassifyRequest)

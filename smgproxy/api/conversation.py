@@ -1,7 +1,7 @@
 """The messages of a chat, by role (seed: Message Object).
 
-Content parts stay raw: a part of an unknown type, or a known one with an odd payload,
-is the worker's to judge (seed: Content Parts). ``tools`` on a message is Kimi's; it is
+A content part of an unknown type, or a known one with an odd payload, is the worker's
+to judge (seed: Content Parts). ``tools`` on a message is Kimi's; it is
 kept raw on every role, for the profiles to refuse, use or drop.
 """
 
@@ -12,18 +12,66 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-Content = str | list[Raw]
+
+class _Media(msgspec.Struct):
+    """What is modelled of a payload."""
+
+    url: Raw
+    detail: Raw
+    max_long_side_pixel: Raw
+    fps: Raw
+
+
+class _Audio(msgspec.Struct):
+    data: Raw
+    format: Raw
+
+
+class Part(msgspec.Struct, gc=False):
+    """A piece of content; any payload goes, so that two of its keys stay raw."""
+
+    type: Raw | UnsetType = UNSET
+    text: Raw | UnsetType = UNSET
+
+
+class _ModelledPart(Part, kw_only=True):
+    image_url: _Media
+    video_url: _Media
+    audio_url: _Media
+    input_audio: _Audio
+
+
+Parts = Annotated[list[Part], Meta(extra={"shape": list[_ModelledPart]})]
+Content = str | Parts
 FilledContent = (
-    Annotated[str, Meta(min_length=1)] | Annotated[list[Raw], Meta(min_length=1)]
+    Annotated[str, Meta(min_length=1)]
+    | Annotated[
+        list[Part], Meta(min_length=1, extra={"shape": list[_ModelledPart]})
+    ]
 )
 
 
-class Message(msgspec.Struct, tag_field="role", kw_only=True):
+class _Function(msgspec.Struct):
+    name: Raw
+    description: Raw
+    parameters: Raw
+    strict: Raw
+
+
+class _Tool(msgspec.Struct):
+    type: Raw
+    function: _Function
+
+
+MessageTools = Annotated[Raw, Meta(extra={"shape": list[_Tool]})]
+
+
+class Message(msgspec.Struct, tag_field="role", kw_only=True, gc=False):
     """What every role has."""
 
     role: ClassVar[str]
     content: Content | None | UnsetType = UNSET
-    tools: Raw | UnsetType = UNSET
+    tools: MessageTools | UnsetType = UNSET
 
 
 class System(Message, tag="system"):
@@ -50,14 +98,14 @@ class User(Message, tag="user"):
     name: str | None = None
 
 
-class FunctionCall(msgspec.Struct):
+class FunctionCall(msgspec.Struct, gc=False):
     """What the assistant called; the arguments are JSON in a string."""
 
     name: str
     arguments: str | None = None
 
 
-class ToolCall(msgspec.Struct):
+class ToolCall(msgspec.Struct, gc=False):
     """One call of an assistant's message."""
 
     id: str
@@ -101,9 +149,3 @@ class Root(Message, tag="root"):
 
 
 AnyMessage = System | Developer | User | Assistant | ToolResult | FunctionResult | Root
-
-# Keys that no message may have twice.
-MESSAGE_KEYS = (
-    *("role", "content", "name", "tools", "tool_calls", "tool_call_id"),
-    *("reasoning_content", "reasoning"),
-)

@@ -7,16 +7,30 @@ of it is decoded and written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Sequence
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
-from smgproxy.api.strict import Outline, outline_of, outlines_of
+from smgproxy.api.conversation import Message
+from smgproxy.api.outline import Outline, outline_of
 
 Edits = dict[str, bytes | None]
 
 _encode = msgspec.json.encode
+_raws = msgspec.json.Decoder(list[Raw]).decode
+
+
+class Editable(msgspec.Struct, gc=False):
+    """The raw text of what may be edited inside."""
+
+    messages: Raw
+    stream_options: Raw | UnsetType = UNSET
+    thinking: Raw | UnsetType = UNSET
+    chat_template_kwargs: Raw | UnsetType = UNSET
+
+
+editable_of = msgspec.json.Decoder(Editable).decode
 
 
 def rebuilt(outline: Outline, edits: Edits) -> bytes:
@@ -40,35 +54,27 @@ def rebuilt(outline: Outline, edits: Edits) -> bytes:
 
 
 def rebuilt_messages(
-    messages: Raw, keeps_tools: Iterable[str], *, moves_root: bool
+    raw: Raw, messages: Sequence[Message], keeps_tools: Container[str], moves_root: bool
 ) -> bytes:
     """The messages without ``tools`` on roles that have none to declare.
 
-    ``moves_root``: ``root`` messages go to the front, in order, as ``system`` ones.
+    ``raw`` is their text; with ``moves_root``, ``root`` messages go to the front, in
+    order, as ``system`` ones.
     """
     first: list[bytes] = []
     rest: list[bytes] = []
-    texts = msgspec.json.decode(messages, type=list[Raw])
-    for text, outline in zip(texts, outlines_of(messages), strict=True):
-        role = next(
-            msgspec.json.decode(raw, type=str)
-            for name, raw in outline.items()
-            if name.text == "role"
-        )
+    for text, message in zip(_raws(raw), messages, strict=True):
         edits: Edits = {}
-        if role == "root" and moves_root:
+        if message.role == "root" and moves_root:
             edits["role"] = b'"system"'
-        if role not in keeps_tools and any(name.text == "tools" for name in outline):
+        if message.tools is not UNSET and message.role not in keeps_tools:
             edits["tools"] = None
         place = first if "role" in edits else rest
-        place.append(rebuilt(outline, edits) if edits else bytes(text))
+        place.append(rebuilt(outline_of(text), edits) if edits else bytes(text))
     return b"[" + b",".join(first + rest) + b"]"
 
 
-def object_edited(outline: Outline, name: str, edits: Edits) -> bytes:
-    """The object under ``name`` with its edits made; absent or null, it is empty."""
-    inner: Outline = {}
-    for key, raw in outline.items():
-        if key.text == name and bytes(raw) != b"null":
-            inner = outline_of(raw)
-    return rebuilt(inner, edits)
+def object_edited(raw: Raw | UnsetType, edits: Edits) -> bytes:
+    """An object with its edits made; absent or null, it is an empty one."""
+    is_there = raw is not UNSET and bytes(raw) != b"null"
+    return rebuilt(outline_of(raw) if is_there else {}, edits)

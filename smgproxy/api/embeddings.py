@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Raw
-
-from smgproxy.api.fields import U32, Body
+from smgproxy.api.fields import U32, Body, RawInput, hold_raw
 from smgproxy.api.schema import Schema
 
 
@@ -12,11 +10,15 @@ class EmbeddingRequest(Body, kw_only=True):
     """Texts or token ids to embed."""
 
     model: str
-    input: str | list[Raw]
+    input: RawInput
     encoding_format: str | None = None
     dimensions: U32 | None = None
     user: str | None = None
     rid: str | None = None
+
+    def check(self) -> None:
+        """Hold ``input`` to its types."""
+        hold_raw(self.input, "input", "str | array")
 
 
 SCHEMA = Schema(EmbeddingRequest)

@@ -8,12 +8,13 @@ type without its range: the contract counts a negative ``n`` as the latter.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, Raw, UnsetType
 
-from smgproxy.core.errors import InvalidField
+from smgproxy.api.strict import PREFIX
+from smgproxy.core.errors import BadBody, InvalidField
 
 U32 = Annotated[int, Meta(ge=0, le=2**32 - 1, extra={"kind": None})]
 U64 = Annotated[int, Meta(ge=0, extra={"kind": None})]
@@ -36,28 +37,71 @@ NonEmpty = Annotated[str, Meta(min_length=1)]
 StopList = Annotated[list[NonEmpty], Meta(max_length=4)]
 Stop = NonEmpty | StopList
 
+# An array that nobody looks into: half a million numbers cost a millisecond, not
+# twenty. `hold_raw` holds it to its type.
+RawArray = Annotated[
+    Raw,
+    Meta(
+        extra={"kind": list[Raw] | None},
+        extra_json_schema={"type": ["array", "null"]},
+    ),
+]
+# The same for a text, or texts and token ids.
+RawInput = Annotated[
+    Raw,
+    Meta(
+        extra={"kind": str | list[Raw]},
+        extra_json_schema={"type": ["string", "array"]},
+    ),
+]
+# Token ids to biases; `hold_biases` holds it to its type.
+RawBiases = Annotated[
+    Raw,
+    Meta(
+        extra={"kind": dict[str, float] | None},
+        extra_json_schema={
+            "type": ["object", "null"],
+            "additionalProperties": {"type": "number"},
+        },
+    ),
+]
+# More than a vocabulary's worth would stop the loop for more than ten milliseconds.
+MAX_BIASES = 65_536
+
 # What rounds to zero in the 32 bits that engines sample with is no probability.
 _LEAST_F32 = 1e-45
 
 
-class StreamOptions(msgspec.Struct):
+class Object(msgspec.Struct, gc=False):
+    """Any object; what is in it is the worker's to judge."""
+
+
+class StreamOptions(msgspec.Struct, gc=False):
     """``stream_options``; keys that are not modelled go to the worker as they are."""
 
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
 
 
-class Body(msgspec.Struct, kw_only=True):
-    """A request body as far as the gateway looks at it."""
+class Body(msgspec.Struct, kw_only=True, gc=False):
+    """A request body as far as the gateway looks at it.
+
+    Bodies and what is in them hold no references in circles, so the collector of
+    garbage need not know them (``gc=False``).
+    """
 
     model: str | None = None
     stream: bool | None = None
     # What tells engines' cache entries apart; any other type is the worker's to judge.
-    cache_salt: Any = None
-    extra_key: Any = None
+    cache_salt: Raw | UnsetType = UNSET
+    extra_key: Raw | UnsetType = UNSET
 
     def check(self) -> None:
         """Hold the rules that span fields. Raises InvalidField, or BadBody."""
+
+    def least_inner_keys(self) -> int:
+        """How many keys the objects inside it have at least."""
+        return 0
 
 
 class Sampling(Body, kw_only=True):
@@ -72,7 +116,7 @@ class Sampling(Body, kw_only=True):
     frequency_penalty: Penalty | None = None
     stop: Stop | None = None
     seed: int | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: RawBiases | UnsetType = UNSET
     stream_options: StreamOptions | None = None
     top_k: TopK | None = None
     min_p: MinP | None = None
@@ -94,6 +138,8 @@ class Sampling(Body, kw_only=True):
 
         ``limit`` is the most tokens that may be generated, under ``limit_name``.
         """
+        if self.logit_bias is not UNSET:
+            hold_biases(self.logit_bias)
         if self.top_p is not None and self.top_p < _LEAST_F32:
             raise InvalidField("top_p: must be greater than 0 and at most 1")
         if self.top_k == 0:
@@ -106,6 +152,36 @@ class Sampling(Body, kw_only=True):
                     f"min_tokens: {self.min_tokens} exceeds {limit_name}, "
                     f"which is {limit}"
                 )
+
+
+def hold_raw(raw: Raw, name: str, kinds: str) -> None:
+    """Hold a raw field to its ``kinds``, named as in error messages. Raises BadBody."""
+    kind = _KINDS.get(memoryview(raw)[0], "number")
+    if kind not in kinds.split(" | "):
+        raise BadBody(f"{PREFIX}Expected `{kinds}`, got `{kind}` - at `$.{name}`")
+
+
+_KINDS = {
+    ord(first): kind
+    for first, kind in (
+        *(("{", "object"), ("[", "array"), ('"', "str"), ("n", "null")),
+        *(("t", "bool"), ("f", "bool")),
+    )
+}
+
+
+def hold_biases(raw: Raw) -> None:
+    """Hold ``logit_bias`` to its type and size. Raises BadBody and InvalidField."""
+    text = bytes(raw)
+    if text.count(b":") > MAX_BIASES:
+        raise InvalidField(f"logit_bias: must have at most {MAX_BIASES} entries")
+    try:
+        _biases(text)
+    except msgspec.ValidationError as error:
+        raise BadBody(PREFIX + str(error).replace("`$", "`$.logit_bias")) from None
+
+
+_biases = msgspec.json.Decoder(dict[str, float] | None).decode
 
 
 def check_constraints(given: dict[str, object], is_json: bool = False) -> None:

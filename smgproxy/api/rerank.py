@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from msgspec import UNSET, Raw, UnsetType
 
 from smgproxy.api.fields import Body
 from smgproxy.api.schema import Schema
@@ -16,7 +16,7 @@ class RerankRequest(Body, kw_only=True):
     top_n: int | None = None
     return_documents: bool | None = None
     user: str | None = None
-    rid: Any = None
+    rid: Raw | UnsetType = UNSET
 
 
 SCHEMA = Schema(RerankRequest)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Meta
 
-from smgproxy.api.fields import Body
+from smgproxy.api.fields import Body, Object
 from smgproxy.api.schema import Schema
 
 
-class InputItem(msgspec.Struct):
+class InputItem(msgspec.Struct, gc=False):
     """One item of an array input; what it holds depends on its type."""
 
     type: str
@@ -26,7 +26,7 @@ class ResponsesRequest(Body, kw_only=True):
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
-    tools: list[Raw] | None = None
+    tools: list[Object] | None = None
     store: bool | None = None
     background: bool | None = None
     previous_response_id: str | None = None

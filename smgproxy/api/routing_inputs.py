@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from smgproxy.api.chat import ChatRequest
 from smgproxy.api.completions import CompletionRequest
-from smgproxy.api.conversation import Assistant
+from smgproxy.api.conversation import Assistant, Part
 from smgproxy.api.decisions import DecisionsRequest
 from smgproxy.api.fields import Body
 from smgproxy.api.generate import GenerateRequest
 from smgproxy.api.messages import MessagesRequest
 
 
-class _TextPart(msgspec.Struct):
-    text: str
+_STRING, _ARRAY = ord('"'), ord("[")
+# A longer list of ids of requests, or key of cache entries, is nobody's.
+_LONGEST_KEY = 64 * 1024
 
-
-_part = msgspec.json.Decoder(_TextPart)
+_string = msgspec.json.Decoder(str)
 _ids = msgspec.json.Decoder(list[int])
+_batch = msgspec.json.Decoder(list[list[int]])
+_raws = msgspec.json.Decoder(list[Raw])
 
 
 def routing_text(request: Body | None) -> str:
@@ -53,45 +55,57 @@ def routing_text(request: Body | None) -> str:
 
 def routing_ids(request: Body | None) -> Sequence[int] | None:
     """The token ids of a ``/generate``; of a batch, its first sequence."""
-    if not isinstance(request, GenerateRequest) or not request.input_ids:
+    if not isinstance(request, GenerateRequest) or request.input_ids is UNSET:
         return None
-    ids = request.input_ids
+    text = bytes(request.input_ids)
     try:
-        if bytes(ids[0])[:1] == b"[":
-            return _ids.decode(ids[0])
-        return _ids.decode(b"[" + b",".join([bytes(one) for one in ids]) + b"]")
+        if text[1:].lstrip()[:1] == b"[":
+            batch = _batch.decode(text)
+            return batch[0] if batch else None
+        return _ids.decode(text) or None
     except msgspec.DecodeError:
         return None  # the worker's to judge
 
 
 def routing_rid(request: Body | None) -> str | None:
     """The request's own id, which tells its lineage; the first of a list."""
-    rid = getattr(request, "rid", None)
-    if isinstance(rid, list):
-        rid = rid[0] if rid else None
-    return rid if isinstance(rid, str) else None
+    rid: str | Raw | UnsetType | None = getattr(request, "rid", None)
+    if isinstance(rid, Raw) and memoryview(rid)[0] == _ARRAY:
+        if len(memoryview(rid)) > _LONGEST_KEY:
+            return None
+        ids = _raws.decode(rid)
+        rid = ids[0] if ids else None
+    return _text(rid)
 
 
 def cache_fields(request: Body | None) -> tuple[str | None, ...]:
     """What keeps an engine's cache entries apart: salt, extra key, adapter."""
-    salt, extra = getattr(request, "cache_salt", None), getattr(
-        request, "extra_key", None
-    )
+    if request is None:
+        return None, None, None
     adapter = "lora_id" if isinstance(request, GenerateRequest) else "lora_path"
-    return _text(salt), _text(extra), _text(getattr(request, adapter, None))
+    return (
+        _text(request.cache_salt),
+        _text(request.extra_key),
+        _text(getattr(request, adapter, None)),
+    )
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def _text(value: str | Raw | UnsetType | None) -> str | None:
+    """What is a text, as such; a value of any other type is the worker's to judge."""
+    if value is None or isinstance(value, str):
+        return value
+    if value is UNSET:
+        return None
+    return _string.decode(value) if memoryview(value)[0] == _STRING else None
 
 
 def _add(content: object, pieces: list[str]) -> None:
     if type(content) is str:
         pieces.append(content)
     elif isinstance(content, list):
-        parts: Iterable[Any] = content
-        for raw in parts:
-            try:
-                pieces.append(_part.decode(raw).text)
-            except msgspec.DecodeError:
-                continue  # an image, a sound
+        parts: list[Part] = content
+        for part in parts:
+            # An image or a sound has none; what is no text is the worker's to judge.
+            raw = part.text
+            if raw is not UNSET and memoryview(raw)[0] == _STRING:
+                pieces.append(_string.decode(raw))

@@ -26,7 +26,7 @@ from smgproxy.api.decisions import (
     TextPart,
 )
 from smgproxy.api.replies import reason_phrase
-from smgproxy.api.strict import outline_of, raw_of
+from smgproxy.api.outline import outline_of, raw_of
 from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.wire.json import dumps
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
-from smgproxy.api.edits import Edits, object_edited
+from smgproxy.api.chat import ChatRequest, TemplateVariables
+from smgproxy.api.edits import Editable, Edits, object_edited
 from smgproxy.api.profiles.profile import Profile, Rewrite
 from smgproxy.api.profiles.thinking import (
     EFFORTS,
@@ -16,21 +17,19 @@ from smgproxy.api.profiles.thinking import (
     efforts_within,
     refuse_adaptive,
 )
-from smgproxy.api.strict import Outline
 from smgproxy.core.errors import InvalidField
 
-if TYPE_CHECKING:
-    from smgproxy.api.chat import ChatRequest
-
 _BUDGETS = tuple(str(tokens) for tokens in range(1, 101))
+_NONE = TemplateVariables()
 _SWITCHES = {b"true": True, b"false": False, b"null": None}
 
 
 def check_overrides(request: ChatRequest) -> None:
     """Both template switches are booleans and say the same."""
+    variables = request.chat_template_kwargs or _NONE
     said = set()
     for name in ("thinking", "enable_thinking"):
-        raw = bytes((request.chat_template_kwargs or {}).get(name, b"null"))
+        raw = _switch(getattr(variables, name))
         if raw not in _SWITCHES:
             raise InvalidField(
                 f"chat_template_kwargs.{name}: must be true, false or null"
@@ -53,9 +52,9 @@ def refuse_forced_tools(request: ChatRequest) -> None:
 
 def is_thinking(request: ChatRequest) -> bool:
     """A template switch decides, else the toggle, else the effort, else it is on."""
-    fields = request.chat_template_kwargs or {}
-    for name in ("thinking", "enable_thinking"):
-        switch = _SWITCHES[bytes(fields.get(name, b"null"))]
+    variables = request.chat_template_kwargs or _NONE
+    for raw in (variables.thinking, variables.enable_thinking):
+        switch = _SWITCHES[_switch(raw)]
         if switch is not None:
             return switch
     if request.thinking is not None and request.thinking.type is not None:
@@ -64,20 +63,24 @@ def is_thinking(request: ChatRequest) -> bool:
     return not efforts or efforts[0][1] != "none"
 
 
-def switch_thinking(request: ChatRequest, outline: Outline, edits: Edits) -> None:
+def _switch(raw: Raw | UnsetType) -> bytes:
+    return b"null" if raw is UNSET else bytes(raw)
+
+
+def switch_thinking(request: ChatRequest, old: Editable, edits: Edits) -> None:
     """The template is told whether to think, unless the client told it."""
-    raw = (request.chat_template_kwargs or {}).get("thinking", b"null")
-    if bytes(raw) == b"null":
+    variables = request.chat_template_kwargs or _NONE
+    if _switch(variables.thinking) == b"null":
         value = b"true" if is_thinking(request) else b"false"
         edits["chat_template_kwargs"] = object_edited(
-            outline, "chat_template_kwargs", {"thinking": value}
+            old.chat_template_kwargs, {"thinking": value}
         )
 
 
 def levels_as(levels: Mapping[str, str]) -> Rewrite:
     """A rewrite of effort levels into those that the model knows."""
 
-    def rewrite(request: ChatRequest, outline: Outline, edits: Edits) -> None:
+    def rewrite(request: ChatRequest, old: Editable, edits: Edits) -> None:
         for name, effort in efforts_of(request):
             if effort not in levels:
                 continue
@@ -86,7 +89,7 @@ def levels_as(levels: Mapping[str, str]) -> Rewrite:
                 edits[name] = value
             else:
                 edits["thinking"] = object_edited(
-                    outline, "thinking", {"effort": value}
+                    old.thinking, {"effort": value}
                 )
 
     return rewrite

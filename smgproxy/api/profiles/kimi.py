@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from smgproxy.api.edits import Edits, object_edited
+from smgproxy.api.edits import Editable, Edits, object_edited
 from smgproxy.api.profiles.profile import Profile
-from smgproxy.api.strict import Outline
 from smgproxy.core.errors import InvalidField
 
 if TYPE_CHECKING:
@@ -93,14 +92,14 @@ def _declared(request: ChatRequest) -> Iterator[str]:
                 yield tool.function.name
 
 
-def report_usage(request: ChatRequest, outline: Outline, edits: Edits) -> None:
+def report_usage(request: ChatRequest, old: Editable, edits: Edits) -> None:
     """A stream's usage is reported unless the client said otherwise."""
     if request.stream is not True:
         return
     options = request.stream_options
     if options is None or options.include_usage is None:
         edits["stream_options"] = object_edited(
-            outline, "stream_options", {"include_usage": b"true"}
+            old.stream_options, {"include_usage": b"true"}
         )
 
 

@@ -6,14 +6,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from smgproxy.api.edits import Edits
-from smgproxy.api.strict import Outline
+from smgproxy.api.edits import Editable, Edits
 
 if TYPE_CHECKING:
     from smgproxy.api.chat import ChatRequest
 
 Rule = Callable[["ChatRequest"], None]
-Rewrite = Callable[["ChatRequest", Outline, Edits], None]
+Rewrite = Callable[["ChatRequest", Editable, Edits], None]
 
 
 def declares_none(request: ChatRequest) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET, Raw
 
-from smgproxy.api.edits import Edits, object_edited
+from smgproxy.api.edits import Editable, Edits, object_edited
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.api.profiles.thinking import EFFORTS, efforts_within, refuse_adaptive
-from smgproxy.api.strict import Outline
 from smgproxy.core.errors import InvalidField
 
 if TYPE_CHECKING:
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 _GLM53_EFFORTS = ("low", "high", "max")
 
 
-class _Part(msgspec.Struct):
-    type: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_decode_part = msgspec.json.Decoder(_Part).decode
 
 
 def check_tools(request: ChatRequest) -> None:
@@ -36,15 +31,21 @@ def check_tools(request: ChatRequest) -> None:
             )
 
 
+def _names_file(kind: Raw) -> bool:
+    """Whether a part's type is ``file_url``, however that is spelled."""
+    text = bytes(kind)
+    return text == b'"file_url"' or (
+        b"\\" in text and msgspec.json.decode(text) == "file_url"
+    )
+
+
 def refuse_files(request: ChatRequest) -> None:
     """The gateway fetches no files for the model."""
     for place, message in enumerate(request.messages):
         if not isinstance(message.content, list):
             continue
         for part in message.content:
-            if memoryview(part)[0] != ord("{"):
-                continue
-            if bytes(_decode_part(part).type) == b'"file_url"':
+            if part.type is not UNSET and _names_file(part.type):
                 raise InvalidField(
                     f"messages[{place}].content: file_url parts are not supported for "
                     "this model"
@@ -57,20 +58,22 @@ def refuse_disabled_thinking(request: ChatRequest) -> None:
         raise InvalidField("thinking.type: disabled is not supported by this model")
 
 
-def pass_clear_thinking(request: ChatRequest, outline: Outline, edits: Edits) -> None:
+def pass_clear_thinking(request: ChatRequest, old: Editable, edits: Edits) -> None:
     """``thinking.clear_thinking`` becomes a template variable unless that is set."""
     if request.thinking is None or request.thinking.clear_thinking is None:
         return
-    if "clear_thinking" not in (request.chat_template_kwargs or ()):
+    variables = request.chat_template_kwargs
+    if variables is None or variables.clear_thinking is UNSET:
         value = b"true" if request.thinking.clear_thinking else b"false"
         edits["chat_template_kwargs"] = object_edited(
-            outline, "chat_template_kwargs", {"clear_thinking": value}
+            old.chat_template_kwargs, {"clear_thinking": value}
         )
 
 
-def drop_tool_stream(request: ChatRequest, outline: Outline, edits: Edits) -> None:
+def drop_tool_stream(request: ChatRequest, old: Editable, edits: Edits) -> None:
     """Tool-call deltas are streamed anyway."""
-    edits["tool_stream"] = None
+    if request.tool_stream is not UNSET:
+        edits["tool_stream"] = None
 
 
 ZAI = Profile(
