@@ -96,7 +96,7 @@ class Report:
         is_met = figure <= bound
         self.is_within &= is_met
         verdict = "" if is_met else "  MISSED"
-        print(f"{what:44s} {figure:9.2f} of {bound:.0f} {unit}{verdict}")
+        print(f"{what:52s} {figure:9.2f} of {bound:.0f} {unit}{verdict}")
 
 
 def policies(report: Report) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import cast
 
 import msgspec
 
@@ -19,8 +20,12 @@ from smgproxy.api.routing_inputs import (
     routing_text,
 )
 from smgproxy.api.outline import outline_of
+from smgproxy.api.splice import spliced
 from smgproxy.core.errors import BadBody
 from smgproxy.core.message import RequestHead
+
+# An outline of more keys would stop the loop for some milliseconds.
+_MOST_KEYS = 10_000
 
 
 class Call:
@@ -93,7 +98,14 @@ class BodyReader:
         content_type = head.first.get(b"content-type")
         if content_type != b"application/json":
             _check_type(content_type)
-        return self._call(endpoint.schema.read(body), body)
+        request = endpoint.schema.read(body)
+        request.check()
+        call, edits, messages = self._call(request, body)
+        if messages is not None:
+            edits["messages"] = _at_once(messages)
+        if edits:
+            call.body = rebuilt(outline_of(body), edits)
+        return call
 
     def steps(
         self, head: RequestHead, endpoint: Endpoint, body: bytes
@@ -102,23 +114,49 @@ class BodyReader:
         _check_type(head.first.get(b"content-type"))
         request = yield from endpoint.schema.steps(body)
         yield
-        return self._call(request, body)
-
-    def _call(self, request: Body, body: bytes) -> Call:
         request.check()
+        yield
+        call, edits, messages = self._call(request, body)
+        if messages is not None:
+            yield
+            edits["messages"] = yield from messages
+        if edits:
+            yield
+            if body.count(b'":') <= _MOST_KEYS:
+                call.body = rebuilt(outline_of(body), edits)
+            else:
+                call.body = yield from spliced(body, edits)
+        return call
+
+    def _call(
+        self, request: Body, body: bytes
+    ) -> tuple[Call, Edits, Generator[None, None, bytes] | None]:
+        """The call, the edits of its body, and steps that make its messages anew.
+
+        All of that is to be done yet.
+        """
+        messages = None
         is_resliced = False
         edits: Edits = {}
         if type(request) is ChatRequest:
             profile = select(request.model)
             is_resliced = profile.reslices and request.stream is True
-            hold_to_profile(request, body, profile, edits)
+            messages = hold_to_profile(request, body, profile, edits)
         model = request.model
         if model in self._aliases:
             model = self.canonical(model)
             edits["model"] = msgspec.json.encode(model)
-        if edits:
-            body = rebuilt(outline_of(body), edits)
-        return Call(model, request.stream is True, body, request, is_resliced)
+        is_stream = request.stream is True
+        return Call(model, is_stream, body, request, is_resliced), edits, messages
+
+
+def _at_once(steps: Generator[None, None, bytes]) -> bytes:
+    """What comes of steps that nobody needs a turn between."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return cast(bytes, done.value)
 
 
 def _check_type(content_type: bytes | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 
 import msgspec
 from msgspec import UNSET
@@ -19,9 +20,10 @@ _log = logging.getLogger("smgproxy.api")
 
 def hold_to_profile(
     request: ChatRequest, body: bytes, profile: Profile, edits: Edits
-) -> None:
+) -> Generator[None, None, bytes] | None:
     """Hold a chat to its profile, and note the edits that the profile orders.
 
+    Returns the steps that make the text of its messages if those are to be edited.
     Raises InvalidField.
     """
     has_root = has_foreign_tools = False
@@ -46,9 +48,10 @@ def hold_to_profile(
         old = editable_of(body)
         for rewrite in profile.rewrites:
             rewrite(request, old, edits)
-        if has_root or has_foreign_tools:
-            edits["messages"] = rebuilt_messages(
-                old.messages, request.messages, profile.tool_roles, profile.takes_root
-            )
     if has_foreign_tools:
         _log.warning("tools on messages were dropped: the model's profile has none")
+    if has_root or has_foreign_tools:
+        return rebuilt_messages(
+            old.messages, request.messages, profile.tool_roles, profile.takes_root
+        )
+    return None

@@ -7,7 +7,7 @@ of it is decoded and written again.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Generator, Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -16,6 +16,9 @@ from smgproxy.api.conversation import Message
 from smgproxy.api.outline import Outline, outline_of
 
 Edits = dict[str, bytes | None]
+
+# Each takes a microsecond, or a half.
+_MESSAGES_A_STEP = 2048
 
 _encode = msgspec.json.encode
 _raws = msgspec.json.Decoder(list[Raw]).decode
@@ -55,15 +58,18 @@ def rebuilt(outline: Outline, edits: Edits) -> bytes:
 
 def rebuilt_messages(
     raw: Raw, messages: Sequence[Message], keeps_tools: Container[str], moves_root: bool
-) -> bytes:
-    """The messages without ``tools`` on roles that have none to declare.
+) -> Generator[None, None, bytes]:
+    """The messages without ``tools`` on roles that have none to declare, in steps.
 
     ``raw`` is their text; with ``moves_root``, ``root`` messages go to the front, in
     order, as ``system`` ones.
     """
     first: list[bytes] = []
     rest: list[bytes] = []
-    for text, message in zip(_raws(raw), messages, strict=True):
+    texts = _raws(raw)
+    for number, (text, message) in enumerate(zip(texts, messages, strict=True), 1):
+        if number % _MESSAGES_A_STEP == 0:
+            yield
         edits: Edits = {}
         if message.role == "root" and moves_root:
             edits["role"] = b'"system"'

@@ -9,6 +9,10 @@ import msgspec
 # Beyond this the body is not taken apart, and counts as text as a whole.
 MAX_PARSED_BYTES = 16 * 1024 * 1024
 
+# So does one of very many objects or texts: all of them made would stop the event loop.
+_MOST_OBJECTS = 8192
+_MOST_QUOTES = 65_536
+
 # Inside a message or a part: where its text stands.
 _TEXT_FIELDS = ("content", "text", "input")
 
@@ -36,7 +40,10 @@ def prompt_bytes(body: bytes) -> int:
     Images and other data are no text. A body whose prompt cannot be made out counts
     as a whole.
     """
-    if len(body) > MAX_PARSED_BYTES:
+    if len(body) > MAX_PARSED_BYTES or (
+        len(body) > _MOST_OBJECTS
+        and (body.count(b"{") > _MOST_OBJECTS or body.count(b'"') > _MOST_QUOTES)
+    ):
         return len(body)
     try:
         fields = _decoder.decode(body)

@@ -19,9 +19,12 @@ from msgspec import Meta, Struct
 from smgproxy.api.fields import Body
 from smgproxy.api.shape import repeat_steps, shape_of
 from smgproxy.api.strict import (
+    MAX_DEPTH,
     PREFIX,
     deep_steps,
+    has_more_lists,
     has_repeats,
+    has_spaced_keys,
     refuse_bad_text,
     refuse_deep,
 )
@@ -36,6 +39,8 @@ _LIGHT_BRACKETS = 8192
 _LONG_BODY_BYTES = 1024 * 1024
 # Keys of a body, those of its lists left out, that a quick look goes through.
 _QUICK_KEYS = 256
+# Of a body whose keys cannot be counted as easily.
+_UNKNOWN = -1
 _MOST_SHOWN = 300
 _MOST_SHOWN_OF_A_VALUE = 40
 _FAULT = re.compile(r"(?P<what>.*) - at `\$\.(?P<place>.*)`", re.DOTALL)
@@ -74,8 +79,11 @@ class Schema:
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._fault(error, body) from None
         refuse_bad_text(body)
-        refuse_deep(body)
-        if not _is_plain(read, body) and has_repeats(body):
+        keys = _UNKNOWN if has_spaced_keys(body) else body.count(b'":')
+        # An object with another inside it has a key.
+        if keys == _UNKNOWN or has_more_lists(body, MAX_DEPTH - 1 - keys):
+            refuse_deep(body)
+        if not _is_plain(read, body, keys) and has_repeats(body):
             for _ in repeat_steps(body, self._shape):
                 pass
         return read
@@ -92,7 +100,9 @@ class Schema:
         yield
         refuse_bad_text(body)
         yield
-        is_plain = _is_plain(read, body)
+        keys = _UNKNOWN if has_spaced_keys(body) else body.count(b'":')
+        yield
+        is_plain = _is_plain(read, body, keys)
         yield
         if not is_plain:
             yield from repeat_steps(body, self._shape)
@@ -140,18 +150,14 @@ class Schema:
         return "different"
 
 
-def _is_plain(read: Body, body: bytes) -> bool:
+def _is_plain(read: Body, body: bytes, keys: int) -> bool:
     """Whether a quick look is enough to know that no key is there twice.
 
-    It is sure only when it says yes, which it does for the usual body: every `":` in
-    it, whatever it stands in, belongs to one of the keys that must be there.
+    ``keys`` is how many there are at most. It is sure only when it says yes, which it
+    does for the usual body: all of them must be there, each once.
     """
-    keys = body.count(b'":') - read.least_inner_keys()
-    if keys > _QUICK_KEYS or b" :" in body or b"\n:" in body:
-        return False
-    if b"\t:" in body or b"\r:" in body:
-        return False
-    return len(_fields(body)) == keys
+    own = keys - read.least_inner_keys()
+    return 0 < own <= _QUICK_KEYS and len(_fields(body)) == own
 
 
 @cache

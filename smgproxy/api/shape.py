@@ -18,13 +18,13 @@ from smgproxy.core.errors import BadBody
 
 # A string, a key with what stands between it and its value, or a brace. Brackets say
 # nothing here: a list's objects have the shape of the list's key.
-_TOKEN = re.compile(
+TOKEN = re.compile(
     rb'"((?:[^"\\]++|\\.)*+)"(?:([ \t\r\n]*+:[ \t\r\n]*+(\[?)))?|[{}]', re.DOTALL
 )
-_KEY = 2  # `lastindex` of a key: the last group that was closed
-_OPEN = ord("{")
+KEY = 2  # `lastindex` of a key: the last group that was closed
+OPEN = ord("{")
 # Tokens that are looked at in one step: two milliseconds.
-_TOKENS_A_STEP = 8192
+TOKENS_A_STEP = 4096
 
 
 class Shape:
@@ -74,6 +74,13 @@ def shape_of(kind: Any) -> Shape | None:
     return None
 
 
+def name_of(text: bytes) -> str:
+    """A key, of what stands between its quotes."""
+    if b"\\" in text:
+        return msgspec.json.decode(b'"%b"' % text, type=str)
+    return text.decode()
+
+
 class Frame:
     """An object that is open: its shape, the modelled keys it had, and where it is."""
 
@@ -89,7 +96,7 @@ class Frame:
 
     def path(self) -> str:
         """Where the value of the last key is, inside of this object."""
-        name = self.name[:100].decode(errors="replace")
+        name = self.name.decode()
         return f"{name}[{self.place}]." if self.is_list else f"{name}."
 
 
@@ -101,20 +108,20 @@ def repeat_steps(body: bytes, shape: Shape) -> Generator[None, None, None]:
     root = frame = Frame(None)
     root.inner = shape
     outer: list[Frame] = []
-    left = _TOKENS_A_STEP
-    for token in _TOKEN.finditer(body):
+    left = TOKENS_A_STEP
+    for token in TOKEN.finditer(body):
         left -= 1
         if not left:
-            left = _TOKENS_A_STEP
+            left = TOKENS_A_STEP
             yield
         kind = token.lastindex
-        if kind == _KEY:
+        if kind == KEY:
             known = frame.shape
             if known is None:
                 continue
             name = token[1]
             if b"\\" in name:
-                name = msgspec.json.decode(b'"%b"' % name, type=str).encode()
+                name = name_of(name).encode()
             frame.inner = None
             if name in known.keys:
                 if name in frame.seen:
@@ -125,7 +132,7 @@ def repeat_steps(body: bytes, shape: Shape) -> Generator[None, None, None]:
                 frame.name, frame.place = name, -1
                 frame.is_list = token[3] == b"["
         elif kind is None:
-            if body[token.start()] == _OPEN:
+            if body[token.start()] == OPEN:
                 frame.place += 1
                 outer.append(frame)
                 frame = Frame(frame.inner)

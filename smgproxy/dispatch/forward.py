@@ -10,6 +10,7 @@ from typing import cast
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.bodies import BodyReader, Call
 from smgproxy.api.endpoints import AnyEndpoint, Endpoint, FormEndpoint
+from smgproxy.api.schema import SMALL_BODY_BYTES, is_light
 from smgproxy.api.systemone import SystemOne
 from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import BodyTooLarge, GatewayError, UpstreamError
@@ -36,8 +37,6 @@ from smgproxy.upstream.pool import Upstream
 
 # With retries off, a body of this size or more is sent once and not kept meanwhile.
 ONE_SHOT_BYTES = 1024 * 1024
-# A body of this size is not read in one go: 20 MiB would stop the loop for 70 ms.
-LARGE_BODY_BYTES = 1024 * 1024
 # Pauses need no secret: seeded once, its own.
 _draw = random.Random().random
 
@@ -112,7 +111,7 @@ class Forwarder:
             body = await collect(exchange.request, limit, BodyTooLarge)
         elif len(body) > limit:
             raise BodyTooLarge()  # a chunked one, whose head could not tell
-        if len(body) < LARGE_BODY_BYTES:
+        if len(body) <= SMALL_BODY_BYTES or is_light(body):
             call = self._reader.read(exchange.head, endpoint, body)
         else:
             async with self._reading_large:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from smgproxy.api.conversation import Assistant, ToolCall, ToolResult
+from smgproxy.api.fields import Object
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.core.errors import InvalidField
 
@@ -19,9 +20,10 @@ def check_tool_calls(request: ChatRequest) -> None:
     seen: set[str] = set()
     pending: set[str] = set()
     for place, message in enumerate(request.messages):
-        if isinstance(message, Assistant):
+        kind = type(message)
+        if kind is Assistant:
+            where = f"messages[{place}].tool_calls"
             for call in message.tool_calls or ():
-                where = f"messages[{place}].tool_calls"
                 if call.id in seen:
                     raise InvalidField(
                         f"{where}: the id {call.id[:100]!r} is used twice"
@@ -29,7 +31,7 @@ def check_tool_calls(request: ChatRequest) -> None:
                 _check_arguments(call, where)
                 seen.add(call.id)
                 pending.add(call.id)
-        elif isinstance(message, ToolResult):
+        elif kind is ToolResult:
             if message.tool_call_id not in pending:
                 raise InvalidField(
                     f"messages[{place}].tool_call_id: {message.tool_call_id[:100]!r} "
@@ -43,12 +45,15 @@ def check_tool_calls(request: ChatRequest) -> None:
         )
 
 
+_object = msgspec.json.Decoder(Object).decode
+
+
 def _check_arguments(call: ToolCall, where: str) -> None:
-    arguments = (call.function.arguments or "").strip()
-    if not arguments:
+    arguments = call.function.arguments
+    if not arguments or arguments == "{}" or not arguments.strip():
         return
     try:
-        msgspec.json.decode(arguments, type=dict[str, Any])
+        _object(arguments)
     except (msgspec.DecodeError, RecursionError):
         raise InvalidField(
             f"{where}: the arguments of {call.id[:100]!r} must be a JSON object"
