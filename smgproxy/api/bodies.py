@@ -12,6 +12,7 @@ from smgproxy.api.chat_rules import hold_to_profile
 from smgproxy.api.edits import Edits, rebuilt
 from smgproxy.api.endpoints import Endpoint
 from smgproxy.api.fields import Body
+from smgproxy.api.outline import outline_of
 from smgproxy.api.profiles import select
 from smgproxy.api.routing_inputs import (
     cache_fields,
@@ -19,7 +20,6 @@ from smgproxy.api.routing_inputs import (
     routing_rid,
     routing_text,
 )
-from smgproxy.api.outline import outline_of
 from smgproxy.api.splice import spliced
 from smgproxy.core.errors import BadBody
 from smgproxy.core.message import RequestHead

@@ -45,9 +45,7 @@ Parts = Annotated[list[Part], Meta(extra={"shape": list[_ModelledPart]})]
 Content = str | Parts
 FilledContent = (
     Annotated[str, Meta(min_length=1)]
-    | Annotated[
-        list[Part], Meta(min_length=1, extra={"shape": list[_ModelledPart]})
-    ]
+    | Annotated[list[Part], Meta(min_length=1, extra={"shape": list[_ModelledPart]})]
 )
 
 

@@ -82,5 +82,6 @@ def rebuilt_messages(
 
 def object_edited(raw: Raw | UnsetType, edits: Edits) -> bytes:
     """An object with its edits made; absent or null, it is an empty one."""
-    is_there = raw is not UNSET and bytes(raw) != b"null"
-    return rebuilt(outline_of(raw) if is_there else {}, edits)
+    if raw is UNSET or bytes(raw) == b"null":
+        return rebuilt({}, edits)
+    return rebuilt(outline_of(raw), edits)

@@ -15,7 +15,6 @@ from smgproxy.api.fields import Body
 from smgproxy.api.generate import GenerateRequest
 from smgproxy.api.messages import MessagesRequest
 
-
 _STRING, _ARRAY = ord('"'), ord("[")
 # A longer list of ids of requests, or key of cache entries, is nobody's.
 _LONGEST_KEY = 64 * 1024

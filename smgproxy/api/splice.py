@@ -26,7 +26,7 @@ def spliced(body: bytes, edits: Edits) -> Generator[None, None, bytes]:
     """The body with its edits made; added fields stand last.
 
     ``body`` is an object that was decoded before. What no edit touches stays as it is,
-    byte by byte.
+    byte by byte, but for space at the end.
     """
     spans = yield from _spans(body, edits)
     pieces: list[bytes] = []

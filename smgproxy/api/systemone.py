@@ -25,8 +25,8 @@ from smgproxy.api.decisions import (
     Score,
     TextPart,
 )
-from smgproxy.api.replies import reason_phrase
 from smgproxy.api.outline import outline_of, raw_of
+from smgproxy.api.replies import reason_phrase
 from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.wire.json import dumps
 

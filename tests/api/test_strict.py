@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smgproxy.api.outline import outline_of
 from smgproxy.api.strict import (
     MAX_DEPTH,
-    depth_of,
-    outline_of,
+    MAX_OBJECTS,
+    has_more_lists,
+    has_repeats,
+    has_spaced_keys,
     refuse_bad_text,
     refuse_deep,
-    refuse_repeated,
 )
 from smgproxy.core.errors import BadBody
 
@@ -37,9 +39,40 @@ def depth(value: Any) -> int:
     return 0
 
 
-@given(VALUES)
-def test_depth_is_counted_whatever_stands_in_strings(value: Any) -> None:
-    assert depth_of(json.dumps(value).encode()) == depth(value)
+def is_too_deep(body: bytes) -> bool:
+    """Whether a body is refused."""
+    try:
+        refuse_deep(body)
+    except BadBody as error:
+        assert "nested deeper than 127 levels" in error.message
+        return True
+    return False
+
+
+@given(VALUES, st.integers(MAX_DEPTH - 12, MAX_DEPTH + 1), st.booleans())
+def test_depth_is_counted_whatever_stands_in_strings(
+    value: Any, around: int, is_list: bool
+) -> None:
+    before, after = ("[", "]") if is_list else ('{"k":', "}")
+    text = before * around + json.dumps(value) + after * around
+    # Beside it, more than may nest, so that a count of brackets says nothing.
+    body = f"[{text}{',[[]]' * 200}]"
+    assert is_too_deep(body.encode()) == (1 + around + depth(value) > MAX_DEPTH)
+
+
+def test_depth_is_counted_across_steps() -> None:
+    wide = b'"[",[],' * 40_000  # of which a step takes a part
+    for level in (MAX_DEPTH, MAX_DEPTH + 1):
+        inner = level // 2
+        text = b"[" * inner + wide + b"[" * (level - inner) + b"]" * level
+        assert is_too_deep(text) == (level > MAX_DEPTH)
+
+
+def test_a_body_has_no_more_objects_than_are_allowed() -> None:
+    refuse_deep(b"[" + b"{}," * MAX_OBJECTS + b"1]")
+    with pytest.raises(BadBody, match="has more than 131072 objects"):
+        refuse_deep(b"[" + b"{}," * (MAX_OBJECTS + 1) + b"1]")
+    refuse_deep(b'["' + b"{" * (MAX_OBJECTS + 1) + b'"]')
 
 
 def test_names_of_an_outline_are_kept_in_order_and_repeated() -> None:
@@ -48,21 +81,30 @@ def test_names_of_an_outline_are_kept_in_order_and_repeated() -> None:
     assert fields == [("a", b"1"), ("b", b'{"a":2}'), ("a", b"3")]
 
 
-def test_a_modelled_key_must_not_be_repeated() -> None:
-    outline = outline_of(b'{"zz":1,"model":"a","mod\\u0065l":"b","zz":2}')
-    refuse_repeated(outline, ("n",))
-    with pytest.raises(BadBody, match="duplicate field `model`"):
-        refuse_repeated(outline, ("n", "model"))
-    with pytest.raises(BadBody, match=r"duplicate field `messages\[3\].model`"):
-        refuse_repeated(outline, ("model",), "messages", 3)
+@pytest.mark.parametrize("space", [" ", "\t", "\n", "\r", " \n "])
+def test_space_before_a_colon_is_noticed(space: str) -> None:
+    assert has_spaced_keys(b'{"a"%b:1}' % space.encode())
+    assert not has_spaced_keys(b'{%b"a":%b1}' % (space.encode(), space.encode()))
 
 
-def test_nesting_may_reach_the_limit_and_not_more() -> None:
-    level = MAX_DEPTH - 1
-    refuse_deep(outline_of(b'{"a":%b%b}' % (b"[" * level, b"]" * level)), 1)
-    level += 1
-    with pytest.raises(BadBody, match="nested deeper than 127 levels"):
-        refuse_deep(outline_of(b'{"a":%b%b}' % (b"[" * level, b"]" * level)), 1)
+def test_lists_are_counted_up_to_a_number() -> None:
+    assert has_more_lists(b"[[[", 2)
+    assert not has_more_lists(b"[[[", 3)
+    assert has_more_lists(b"", -1)
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b'{"a":1,"b":{"a":1},"c":[{"a":1},{"a":2}]}', False),
+        (b'{"a":1,"a":2}', True),
+        (b'{"a":1,"\\u0061":2}', True),
+        (b'[[{"b":[{"a":{},"a":{}}]}]]', True),
+        (b'{"a":%b,"b":1e999}' % (b"9" * 5000), False),
+    ],
+)
+def test_any_key_that_is_there_twice_is_found(body: bytes, found: bool) -> None:
+    assert has_repeats(body) == found
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf5aaa"])

@@ -88,9 +88,7 @@ def levels_as(levels: Mapping[str, str]) -> Rewrite:
             if name == "reasoning_effort":
                 edits[name] = value
             else:
-                edits["thinking"] = object_edited(
-                    old.thinking, {"effort": value}
-                )
+                edits["thinking"] = object_edited(old.thinking, {"effort": value})
 
     return rewrite
 

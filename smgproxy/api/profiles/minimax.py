@@ -20,8 +20,7 @@ def check_tool_calls(request: ChatRequest) -> None:
     seen: set[str] = set()
     pending: set[str] = set()
     for place, message in enumerate(request.messages):
-        kind = type(message)
-        if kind is Assistant:
+        if type(message) is Assistant:
             where = f"messages[{place}].tool_calls"
             for call in message.tool_calls or ():
                 if call.id in seen:
@@ -31,7 +30,7 @@ def check_tool_calls(request: ChatRequest) -> None:
                 _check_arguments(call, where)
                 seen.add(call.id)
                 pending.add(call.id)
-        elif kind is ToolResult:
+        elif type(message) is ToolResult:
             if message.tool_call_id not in pending:
                 raise InvalidField(
                     f"messages[{place}].tool_call_id: {message.tool_call_id[:100]!r} "

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 _GLM53_EFFORTS = ("low", "high", "max")
 
 
-
-
 def check_tools(request: ChatRequest) -> None:
     """Only functions are tools."""
     for place, tool in enumerate(request.tools or ()):
