@@ -144,10 +144,12 @@ def _form(ref_of: dict[Any, Any]) -> dict[str, Any]:
     }
 
 
-def _error(status: int, schema: Any) -> dict[str, Any]:
+def _error(status: int, *schemas: Any) -> dict[str, Any]:
+    """An error of the gateway's own, or of the worker's."""
+    relayed = {"description": "The worker's, relayed"}
     return {
         "description": reason_phrase(status),
-        "content": {"application/json": {"schema": schema}},
+        "content": {"application/json": {"schema": {"anyOf": [*schemas, relayed]}}},
     }
 
 
