@@ -13,6 +13,7 @@ from smgproxy.control.engines import Engines
 from smgproxy.control.health import Probes
 from smgproxy.control.loads import Loads
 from smgproxy.control.models import Models
+from smgproxy.control.responses import show_response
 from smgproxy.control.workers import Workers
 from smgproxy.core.access import Access
 from smgproxy.fleet.fleet import Fleet
@@ -28,6 +29,7 @@ def add_control_routes(
     models = Models(fleet.registry)
     routes.add("GET", "/v1/models", models.list, Access.PUBLIC)
     routes.add("GET", "/v1/models/{model}", models.show, Access.PUBLIC)
+    routes.add("GET", "/v1/responses/{response_id}", show_response, Access.SERVING)
     routes.add("GET", "/openapi.json", show_description, Access.PUBLIC)
 
     workers = Workers(fleet)

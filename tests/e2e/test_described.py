@@ -39,12 +39,9 @@ CHECKS = [
 # The whole takes twenty seconds with so many requests of each kind.
 REQUESTS = 15
 
+FOUND: Any = schemathesis.openapi.from_dict(document()).get_all_operations()
 OPERATIONS = {
-    f"{one.method.upper()} {one.path}": one
-    for one in (
-        found.ok()
-        for found in schemathesis.openapi.from_dict(document()).get_all_operations()
-    )
+    f"{one.method.upper()} {one.path}": one for one in (each.ok() for each in FOUND)
 }
 
 

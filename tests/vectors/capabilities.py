@@ -1,26 +1,19 @@
-"""Which vectors need a capability that is not there yet, and which are not followed.
+"""Which vectors are not followed, each with the sentence that says otherwise.
 
-A vector named here is a strict expected failure: whoever brings a capability removes
-its entry, and a vector that holds without it must not stand here.
+A vector named here is a strict expected failure: one that holds must not stand here.
 """
 
 from __future__ import annotations
 
-WAITING_FOR: dict[str, tuple[str, ...]] = {
-    "stored responses": ("resp-get-unknown",),
-}
-
 # Where the contract says something else than a vector, which was only observed, does.
 CONTRADICTED: dict[str, str] = {
-    "err-worker-302": "ruling 12: redirects are never followed, the 3xx is relayed",
-    "gen-batch": "ruling 1: the parse-error form holds on every JSON route, /generate "
-    "included, so a schema failure is 400 json_parse_error and no plain-text 422",
+    # It follows the redirect and expects what the target answers, a 404.
+    "err-worker-302": "ruling 12, worker redirects: 'Never followed: the 3xx is "
+    "relayed'; seed, error format: 'Errors from HTTP workers are relayed with the "
+    "worker's status and body'",
+    # It expects 422 in plain text for a list of texts.
+    "gen-batch": "ruling 1: 'The parse-error form holds on every JSON route (also "
+    "/generate, embeddings, rerank, classify)'; seed, error format: 'Body is not valid "
+    "JSON, does not match the request schema, ...' has the code json_parse_error, and "
+    "seed, error codes: the status 400",
 }
-
-
-def reason_to_fail(vector_id: str) -> str | None:
-    """Why a vector cannot hold yet, None when it must."""
-    for capability, ids in WAITING_FOR.items():
-        if vector_id in ids:
-            return f"needs {capability}"
-    return CONTRADICTED.get(vector_id)
