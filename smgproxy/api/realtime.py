@@ -12,7 +12,7 @@ import msgspec
 
 from smgproxy.api.bodies import is_json_type
 from smgproxy.api.edits import rebuilt
-from smgproxy.api.strict import outline_of
+from smgproxy.api.outline import outline_of
 from smgproxy.core.errors import BadBody, BadQuery, InvalidField
 from smgproxy.core.message import RequestHead
 from smgproxy.wire.websocket_handshake import browser_key

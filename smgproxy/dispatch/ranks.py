@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smgproxy.api.edits import rebuilt
-from smgproxy.api.strict import outline_of
+from smgproxy.api.outline import outline_of
 from smgproxy.core.errors import GatewayError
 
 _FIELD = "data_parallel_rank"

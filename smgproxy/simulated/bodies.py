@@ -6,12 +6,13 @@ ignores fields that it does not know. A body that cannot be answered is a
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import msgspec
 
 from smgproxy.simulated.engine import Limits, Prompt, digest, digest_ids
+from smgproxy.simulated.outputs import Format, Output, Tool, output_of
 
 MAX_CHOICES = 64
 _SGLANG_DEFAULT_NEW_TOKENS = 128
@@ -39,6 +40,10 @@ class Ask:
     rid: str | None = None
     is_batch: bool = False
     is_plain: bool = False
+    # Chat only: what is said in place of words, and how many alternatives to each
+    # token are told; None = no log probabilities at all.
+    output: Output | None = None
+    top_logprobs: int | None = None
 
 
 class Part(msgspec.Struct):
@@ -77,6 +82,11 @@ class ChatBody(Sampling, kw_only=True):
 
     messages: list[Message]
     max_completion_tokens: int | None = None
+    tools: list[Tool] | None = None
+    tool_choice: Any = None
+    response_format: Format | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
 
 
 class CompletionBody(Sampling, kw_only=True):
@@ -134,7 +144,12 @@ def read_chat(body: bytes | bytearray, served_model: str) -> Ask:
     if chat.max_completion_tokens is not None:
         limit, field = chat.max_completion_tokens, "max_completion_tokens"
     prompt = _conversation(chat.messages)
-    return _sampled(chat, served_model, (prompt,), _at_least_one(limit, field))
+    ask = _sampled(chat, served_model, (prompt,), _at_least_one(limit, field))
+    return replace(
+        ask,
+        output=output_of(chat.tools, chat.tool_choice, chat.response_format),
+        top_logprobs=(chat.top_logprobs or 0) if chat.logprobs else None,
+    )
 
 
 def read_completion(body: bytes | bytearray, served_model: str) -> Ask:

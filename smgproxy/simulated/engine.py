@@ -119,16 +119,26 @@ def generate(prompt: Prompt, choice: int, limits: Limits) -> Generation:
     return _cut_at_stop(Generation(_words(seed, count), reason), limits.stops)
 
 
-def answer(prompts: tuple[Prompt, ...], choices: int, limits: Limits) -> Answer:
-    """Answer every prompt `choices` times."""
+def answer(
+    prompts: tuple[Prompt, ...],
+    choices: int,
+    limits: Limits,
+    said: tuple[str, ...] | None = None,
+) -> Answer:
+    """Answer every prompt `choices` times; with `said`, always with those tokens."""
     return Answer(
         sum(prompt.tokens for prompt in prompts),
         tuple(
-            generate(prompt, choice, limits)
+            generate(prompt, choice, limits) if said is None else _say(said, limits)
             for prompt in prompts
             for choice in range(choices)
         ),
     )
+
+
+def _say(tokens: tuple[str, ...], limits: Limits) -> Generation:
+    kept = tokens[: limits.max_tokens]
+    return Generation(kept, "stop" if len(kept) == len(tokens) else "length")
 
 
 def embed(prompt: Prompt, dimensions: int) -> list[float]:

@@ -10,6 +10,7 @@ import ujson
 
 from smgproxy.simulated.bodies import Ask
 from smgproxy.simulated.engine import Answer, Generation
+from smgproxy.simulated.outputs import logprobs_of
 
 JSON = b"application/json"
 TEXT = b"text/plain; charset=utf-8"
@@ -155,35 +156,78 @@ class ChatReply(_OpenAIReply):
     chunk_object = "chat.completion.chunk"
 
     def opening(self) -> list[bytes]:
-        role = {"role": "assistant", "content": ""}
+        role: dict[str, Any] = {"role": "assistant", "content": ""}
         choices = range(len(self.answer.generations))
+        if self._tool is not None:
+            call = {"index": 0, **self._call(self._tool, "")}
+            role |= {"content": None, "tool_calls": [call]}
         return [self._delta(index, role, None) for index in choices]
 
+    def step(self, index: int) -> list[bytes]:
+        if self.ask.output is None and self.ask.top_logprobs is None:
+            return super().step(index)
+        return [
+            self._token(choice, generation.tokens[index])
+            for choice, generation in enumerate(self.answer.generations)
+            if index < len(generation.tokens)
+        ]
+
+    def _token(self, index: int, token: str) -> bytes:
+        """The event of a token that is no plain word, or has its probability told."""
+        if self._tool is None:
+            return self._delta(index, {"content": token}, None, self._told((token,)))
+        call = {"index": 0, "function": {"arguments": token}}
+        return self._delta(index, {"tool_calls": [call]}, None)
+
     def _chunk(self, index: int, text: str, finish_reason: str | None) -> bytes:
+        if finish_reason is not None:
+            finish_reason = self._reason(finish_reason)
         return self._delta(index, {"content": text} if text else {}, finish_reason)
 
     def _delta(
-        self, index: int, delta: dict[str, str], finish_reason: str | None
+        self,
+        index: int,
+        delta: dict[str, Any],
+        finish_reason: str | None,
+        logprobs: dict[str, Any] | None = None,
     ) -> bytes:
         choice = {
             "index": index,
             "delta": delta,
-            "logprobs": None,
+            "logprobs": logprobs,
             "finish_reason": finish_reason,
         }
         return to_event(self._envelope(self.chunk_object, [choice]))
 
     def _choice(self, index: int, generation: Generation) -> dict[str, Any]:
+        text, tool = generation.text, self._tool
+        calls = None if tool is None else [self._call(tool, text)]
         return {
             "index": index,
             "message": {
                 "role": "assistant",
-                "content": generation.text,
-                "tool_calls": None,
+                "content": text if calls is None else None,
+                "tool_calls": calls,
             },
-            "logprobs": None,
-            "finish_reason": generation.finish_reason,
+            "logprobs": self._told(generation.tokens) if calls is None else None,
+            "finish_reason": self._reason(generation.finish_reason),
         }
+
+    @property
+    def _tool(self) -> str | None:
+        return None if self.ask.output is None else self.ask.output.tool
+
+    def _reason(self, reason: str) -> str:
+        return "tool_calls" if self._tool and reason == "stop" else reason
+
+    def _call(self, tool: str, arguments: str) -> dict[str, Any]:
+        function = {"name": tool, "arguments": arguments}
+        ident = f"call_{self.ident.removeprefix(self.id_prefix)}"
+        return {"id": ident, "type": "function", "function": function}
+
+    def _told(self, tokens: tuple[str, ...]) -> dict[str, Any] | None:
+        top = self.ask.top_logprobs
+        return None if top is None else logprobs_of(tokens, top)
 
 
 class CompletionReply(_OpenAIReply):

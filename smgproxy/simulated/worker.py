@@ -43,7 +43,8 @@ class Worker:
             scored = route.answer(body, self.model, ident)
             return Run(outlet, scored.body, 0, scored.prompt_tokens)
         ask = route.read(body, self.model)
-        answer = engine.answer(ask.prompts, ask.choices, ask.limits)
+        said = None if ask.output is None else ask.output.tokens
+        answer = engine.answer(ask.prompts, ask.choices, ask.limits, said)
         reply = route.reply(ask, answer, ident, int(time.time()))
         pieces = reply if ask.is_stream else reply.whole()
         return Run(

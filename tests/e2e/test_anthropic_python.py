@@ -37,6 +37,37 @@ def test_a_streamed_message_is_the_plain_one(client: anthropic.Anthropic) -> Non
     assert whole.usage.output_tokens == plain.usage.output_tokens
 
 
+def test_a_conversation_in_blocks_with_tools_is_taken(
+    client: anthropic.Anthropic,
+) -> None:
+    turns: list[MessageParam] = [
+        {"role": "user", "content": [{"type": "text", "text": "Weather?"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "tool_use", "id": "t1", "name": "weather", "input": {}}
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "sunny"}
+            ],
+        },
+    ]
+    answer = client.messages.create(
+        model=MODEL,
+        messages=turns,
+        system=[{"type": "text", "text": "Be short."}],
+        tools=[{"name": "weather", "input_schema": {"type": "object"}}],
+        tool_choice={"type": "auto"},
+        stop_sequences=["nobody says this"],
+        temperature=0.5,
+        max_tokens=16,
+    )
+    assert answer.stop_reason == "max_tokens"
+
+
 def test_a_value_out_of_range_is_the_clients_error(
     client: anthropic.Anthropic,
 ) -> None:

@@ -45,6 +45,34 @@ def test_a_chat_stream_joined_is_the_plain_answer(seen: Any) -> None:
     assert seen["stream"]["chunks"] > 5
 
 
+VALUE = {"city": "word", "days": 1}
+
+
+def test_a_tool_is_called_and_its_result_taken(seen: Any) -> None:
+    assert seen["toolCall"] == {
+        "name": "weather",
+        "arguments": VALUE,
+        "reason": "tool_calls",
+        "next": "stop",
+    }
+
+
+def test_a_streamed_tool_call_has_arguments_and_usage(seen: Any) -> None:
+    assert seen["toolStream"]["arguments"] == VALUE
+    assert seen["toolStream"]["usage"]["completion_tokens"] > 2
+
+
+def test_an_answer_follows_its_schema(seen: Any) -> None:
+    assert seen["structured"] == VALUE
+
+
+def test_log_probabilities_are_told_of_every_token(seen: Any) -> None:
+    told = seen["logprobs"]
+    assert "".join(one["token"] for one in told["whole"]) == told["text"]
+    assert [len(one["top_logprobs"]) for one in told["whole"]] == [2] * 7
+    assert told["told"] == told["whole"]
+
+
 def test_a_completion_is_answered(seen: Any) -> None:
     assert seen["completion"]["text"]
     assert seen["completion"]["tokens"] == 4

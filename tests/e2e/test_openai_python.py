@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import openai
+import pydantic
 import pytest
 from openai.types.chat import (
     ChatCompletionFunctionToolParam,
     ChatCompletionMessageParam,
+    ChatCompletionNamedToolChoiceParam,
 )
 
 from tests.e2e.process import MODEL, RunningGateway, eventually
@@ -18,8 +22,26 @@ HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Hello"}]
 
 WEATHER: ChatCompletionFunctionToolParam = {
     "type": "function",
-    "function": {"name": "weather", "parameters": {"type": "object"}},
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+        },
+    },
 }
+CALLED: ChatCompletionNamedToolChoiceParam = {
+    "type": "function",
+    "function": {"name": "weather"},
+}
+
+
+class Place(pydantic.BaseModel):
+    """What an application wants to be told."""
+
+    name: str
+    tags: list[str]
+    size: float
 
 
 @pytest.fixture
@@ -124,21 +146,101 @@ def test_a_body_against_a_rule_is_a_bad_request(client: openai.OpenAI) -> None:
         )
 
 
-def test_tools_and_structured_output_are_taken(client: openai.OpenAI) -> None:
+def test_a_tool_is_called_and_its_result_taken(client: openai.OpenAI) -> None:
     answer = client.chat.completions.create(
+        model=MODEL, messages=HELLO, tools=[WEATHER], tool_choice=CALLED
+    )
+    assert answer.choices[0].finish_reason == "tool_calls"
+    message = answer.choices[0].message
+    assert message.content is None and message.tool_calls is not None
+    [call] = message.tool_calls
+    assert call.type == "function" and call.function.name == "weather"
+    assert json.loads(call.function.arguments) == {"city": "word", "days": 1}
+    history: list[Any] = [
+        *HELLO,
+        message,
+        {"role": "tool", "tool_call_id": call.id, "content": "sunny"},
+    ]
+    answer = client.chat.completions.create(
+        model=MODEL, messages=history, tools=[WEATHER]
+    )
+    assert answer.choices[0].finish_reason == "stop"
+
+
+def test_a_streamed_tool_call_joined_is_the_plain_one(client: openai.OpenAI) -> None:
+    with client.chat.completions.stream(
         model=MODEL,
         messages=HELLO,
         tools=[WEATHER],
-        tool_choice={"type": "function", "function": {"name": "weather"}},
-        response_format={
-            "type": "json_schema",
-            "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": True},
-        },
+        tool_choice="required",
+        stream_options={"include_usage": True},
+    ) as stream:
+        pieces = [
+            event.arguments_delta
+            for event in stream
+            if event.type == "tool_calls.function.arguments.delta"
+        ]
+        answer = stream.get_final_completion()
+    [choice] = answer.choices
+    assert choice.finish_reason == "tool_calls" and choice.message.tool_calls
+    [call] = choice.message.tool_calls
+    assert call.function.arguments == "".join(pieces) and len(pieces) > 2
+    assert json.loads(call.function.arguments) == {"city": "word", "days": 1}
+    assert answer.usage is not None and answer.usage.completion_tokens > 2
+
+
+def test_an_answer_follows_the_schema_of_a_type(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.parse(
+        model=MODEL, messages=HELLO, response_format=Place
+    )
+    assert answer.choices[0].message.parsed == Place(
+        name="word", tags=["word"], size=0.5
+    )
+
+
+def test_so_does_a_streamed_one(client: openai.OpenAI) -> None:
+    with client.chat.completions.stream(
+        model=MODEL, messages=HELLO, response_format=Place
+    ) as stream:
+        answer = stream.get_final_completion()
+    assert answer.choices[0].message.parsed is not None
+
+
+def test_log_probabilities_are_told_of_every_token(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(
+        model=MODEL, messages=HELLO, logprobs=True, top_logprobs=2, max_tokens=7
+    )
+    [choice] = answer.choices
+    assert choice.logprobs is not None and choice.logprobs.content is not None
+    tokens = choice.logprobs.content
+    assert "".join(token.token for token in tokens) == choice.message.content
+    assert [len(token.top_logprobs) for token in tokens] == [2] * 7
+    streamed = client.chat.completions.create(
+        model=MODEL,
+        messages=HELLO,
         logprobs=True,
         top_logprobs=2,
-        reasoning_effort="low",
+        max_tokens=7,
+        stream=True,
     )
-    assert answer.choices
+    told = [
+        token
+        for chunk in streamed
+        for one in chunk.choices
+        if one.logprobs is not None
+        for token in one.logprobs.content or ()
+    ]
+    assert told == tokens
+
+
+def test_effort_and_a_logprob_without_logprobs_are_told_apart(
+    client: openai.OpenAI,
+) -> None:
+    assert client.chat.completions.create(
+        model=MODEL, messages=HELLO, reasoning_effort="low"
+    ).choices
+    with pytest.raises(openai.BadRequestError, match="top_logprobs: only allowed"):
+        client.chat.completions.create(model=MODEL, messages=HELLO, top_logprobs=2)
 
 
 def test_a_path_that_is_no_route_is_not_found(client: openai.OpenAI) -> None:
