@@ -110,6 +110,7 @@ class ChatRequest(Sampling, kw_only=True):
     tools: list[Tool] | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
+    user: str | None = None
     response_format: ResponseFormat | None = None
     reasoning_effort: str | int | float | None = None
     thinking: Thinking | None = None

@@ -10,7 +10,8 @@ from msgspec import UNSET
 
 from smgproxy.api.chat import ChatRequest
 from smgproxy.api.conversation import Root
-from smgproxy.api.edits import Edits, editable_of, rebuilt_messages
+from smgproxy.api.edits import Edits, rebuilt_messages
+from smgproxy.api.outline import raw_field
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.api.profiles.thinking import decimal_text
 from smgproxy.core.errors import InvalidField
@@ -44,14 +45,14 @@ def hold_to_profile(
     for name, default in profile.defaults.items():
         if getattr(request, name) is None:
             edits[name] = default
-    if profile.rewrites or has_root or has_foreign_tools:
-        old = editable_of(body)
-        for rewrite in profile.rewrites:
-            rewrite(request, old, edits)
+    for rewrite in profile.rewrites:
+        rewrite(request, body, edits)
     if has_foreign_tools:
         _log.warning("tools on messages were dropped: the model's profile has none")
-    if has_root or has_foreign_tools:
-        return rebuilt_messages(
-            old.messages, request.messages, profile.tool_roles, profile.takes_root
-        )
-    return None
+    if not has_root and not has_foreign_tools:
+        return None
+    raw = raw_field(body, "messages")
+    assert raw is not None
+    return rebuilt_messages(
+        raw, request.messages, profile.tool_roles, profile.takes_root
+    )

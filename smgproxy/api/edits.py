@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Generator, Sequence
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
 from smgproxy.api.conversation import Message
 from smgproxy.api.outline import Outline, outline_of
@@ -22,18 +22,6 @@ _MESSAGES_A_STEP = 2048
 
 _encode = msgspec.json.encode
 _raws = msgspec.json.Decoder(list[Raw]).decode
-
-
-class Editable(msgspec.Struct, gc=False):
-    """The raw text of what may be edited inside."""
-
-    messages: Raw
-    stream_options: Raw | UnsetType = UNSET
-    thinking: Raw | UnsetType = UNSET
-    chat_template_kwargs: Raw | UnsetType = UNSET
-
-
-editable_of = msgspec.json.Decoder(Editable).decode
 
 
 def rebuilt(outline: Outline, edits: Edits) -> bytes:
@@ -80,8 +68,8 @@ def rebuilt_messages(
     return b"[" + b",".join(first + rest) + b"]"
 
 
-def object_edited(raw: Raw | UnsetType, edits: Edits) -> bytes:
+def object_edited(raw: Raw | None, edits: Edits) -> bytes:
     """An object with its edits made; absent or null, it is an empty one."""
-    if raw is UNSET or bytes(raw) == b"null":
+    if raw is None or bytes(raw) == b"null":
         return rebuilt({}, edits)
     return rebuilt(outline_of(raw), edits)

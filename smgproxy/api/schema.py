@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import types
 from collections.abc import Generator
-from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
 
 from smgproxy.api.fields import Body
+from smgproxy.api.outline import raw_field
 from smgproxy.api.shape import repeat_steps, shape_of
 from smgproxy.api.strict import (
     MAX_DEPTH,
@@ -138,7 +138,8 @@ class Schema:
         )
 
     def _value(self, name: str, body: bytes) -> str:
-        raw = msgspec.json.decode(body, type=_only(name)).value
+        raw = raw_field(body, name)
+        assert raw is not None
         return bytes(memoryview(raw)[:_MOST_SHOWN_OF_A_VALUE]).decode(errors="replace")
 
     def _range(self, name: str) -> str:
@@ -158,12 +159,6 @@ def _is_plain(read: Body, body: bytes, keys: int) -> bool:
     """
     own = keys - read.least_inner_keys()
     return 0 < own <= _QUICK_KEYS and len(_fields(body)) == own
-
-
-@cache
-def _only(name: str) -> type[Any]:
-    """A type that reads one field, raw."""
-    return msgspec.defstruct("Only", [("value", msgspec.Raw)], rename={"value": name})
 
 
 def relaxed(kind: Any) -> Any:

@@ -5,8 +5,12 @@ Their rules, defaults and rewrites stand in tests/vectors/profiles.jsonl.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
+from smgproxy.api import profiles
 from smgproxy.api.profiles import select
 from tests.api.reading import body_of, read, refusal
 
@@ -33,6 +37,37 @@ from tests.api.reading import body_of, read, refusal
 )
 def test_a_segment_of_the_name_selects(model: str, name: str) -> None:
     assert select(model).name == name
+
+
+ACME = """
+from smgproxy.api.edits import object_edited
+from smgproxy.api.outline import raw_field
+from smgproxy.api.profiles.profile import Profile
+from smgproxy.core.errors import InvalidField
+
+def check(request):
+    if request.seed is not None:
+        raise InvalidField("seed: acme has none")
+
+def rewrite(request, body, edits):
+    edits["acme"] = object_edited(raw_field(body, "acme"), {"on": b"true"})
+
+ACME = Profile("acme", family="acme", markers=("acme",), rules=(check,),
+               defaults={"n": b"1"}, rewrites=(rewrite,))
+PROFILES = (ACME,)
+"""
+
+
+def test_a_file_more_is_a_profile_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme.py").write_text(ACME)
+    monkeypatch.setattr(profiles, "__path__", [*profiles.__path__, str(tmp_path)])
+    monkeypatch.setattr(profiles, "_MARKERS", profiles._declared())
+    sys.modules.pop("smgproxy.api.profiles.acme")
+    assert refusal(body_of("org/Acme-1", seed=1)) == "seed: acme has none"
+    body = read(body_of("org/Acme-1", acme={"z": 1})).body
+    assert body.endswith(b'"acme":{"z":1,"on":true},"n":1}')
 
 
 def test_the_name_as_sent_selects_and_not_the_canonical_one() -> None:

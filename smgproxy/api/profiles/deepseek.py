@@ -9,7 +9,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from smgproxy.api.chat import ChatRequest, TemplateVariables
-from smgproxy.api.edits import Editable, Edits, object_edited
+from smgproxy.api.edits import Edits, object_edited
+from smgproxy.api.outline import raw_field
 from smgproxy.api.profiles.profile import Profile, Rewrite
 from smgproxy.api.profiles.thinking import (
     EFFORTS,
@@ -67,20 +68,20 @@ def _switch(raw: Raw | UnsetType) -> bytes:
     return b"null" if raw is UNSET else bytes(raw)
 
 
-def switch_thinking(request: ChatRequest, old: Editable, edits: Edits) -> None:
+def switch_thinking(request: ChatRequest, body: bytes, edits: Edits) -> None:
     """The template is told whether to think, unless the client told it."""
     variables = request.chat_template_kwargs or _NONE
     if _switch(variables.thinking) == b"null":
         value = b"true" if is_thinking(request) else b"false"
         edits["chat_template_kwargs"] = object_edited(
-            old.chat_template_kwargs, {"thinking": value}
+            raw_field(body, "chat_template_kwargs"), {"thinking": value}
         )
 
 
 def levels_as(levels: Mapping[str, str]) -> Rewrite:
     """A rewrite of effort levels into those that the model knows."""
 
-    def rewrite(request: ChatRequest, old: Editable, edits: Edits) -> None:
+    def rewrite(request: ChatRequest, body: bytes, edits: Edits) -> None:
         for name, effort in efforts_of(request):
             if effort not in levels:
                 continue
@@ -88,7 +89,9 @@ def levels_as(levels: Mapping[str, str]) -> Rewrite:
             if name == "reasoning_effort":
                 edits[name] = value
             else:
-                edits["thinking"] = object_edited(old.thinking, {"effort": value})
+                edits["thinking"] = object_edited(
+                    raw_field(body, "thinking"), {"effort": value}
+                )
 
     return rewrite
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from smgproxy.api.edits import Editable, Edits, object_edited
+from smgproxy.api.edits import Edits, object_edited
+from smgproxy.api.outline import raw_field
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.core.errors import InvalidField
 
@@ -92,14 +93,14 @@ def _declared(request: ChatRequest) -> Iterator[str]:
                 yield tool.function.name
 
 
-def report_usage(request: ChatRequest, old: Editable, edits: Edits) -> None:
+def report_usage(request: ChatRequest, body: bytes, edits: Edits) -> None:
     """A stream's usage is reported unless the client said otherwise."""
     if request.stream is not True:
         return
     options = request.stream_options
     if options is None or options.include_usage is None:
         edits["stream_options"] = object_edited(
-            old.stream_options, {"include_usage": b"true"}
+            raw_field(body, "stream_options"), {"include_usage": b"true"}
         )
 
 

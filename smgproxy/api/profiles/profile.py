@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from smgproxy.api.edits import Editable, Edits
+from smgproxy.api.edits import Edits
 
 if TYPE_CHECKING:
     from smgproxy.api.chat import ChatRequest
 
 Rule = Callable[["ChatRequest"], None]
-Rewrite = Callable[["ChatRequest", Editable, Edits], None]
+Rewrite = Callable[["ChatRequest", bytes, Edits], None]
 
 
 def declares_none(request: ChatRequest) -> tuple[str, ...]:
@@ -28,7 +28,8 @@ class Profile:
     of the highest ``rank`` is chosen.
     ``markers``: what a segment of the model's name begins with, in lower case, or is
     (``is_exact``). ``rules`` raise InvalidField. ``defaults`` are the JSON texts of
-    fields that the client left out. ``rewrites`` note the edits of the body.
+    fields that the client left out. ``rewrites`` note the edits of the body, of
+    which ``outline.raw_field`` shows any field.
     """
 
     name: str

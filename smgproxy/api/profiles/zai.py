@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET, Raw
 
-from smgproxy.api.edits import Editable, Edits, object_edited
+from smgproxy.api.edits import Edits, object_edited
+from smgproxy.api.outline import raw_field
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.api.profiles.thinking import EFFORTS, efforts_within, refuse_adaptive
 from smgproxy.core.errors import InvalidField
@@ -56,7 +57,7 @@ def refuse_disabled_thinking(request: ChatRequest) -> None:
         raise InvalidField("thinking.type: disabled is not supported by this model")
 
 
-def pass_clear_thinking(request: ChatRequest, old: Editable, edits: Edits) -> None:
+def pass_clear_thinking(request: ChatRequest, body: bytes, edits: Edits) -> None:
     """``thinking.clear_thinking`` becomes a template variable unless that is set."""
     if request.thinking is None or request.thinking.clear_thinking is None:
         return
@@ -64,11 +65,11 @@ def pass_clear_thinking(request: ChatRequest, old: Editable, edits: Edits) -> No
     if variables is None or variables.clear_thinking is UNSET:
         value = b"true" if request.thinking.clear_thinking else b"false"
         edits["chat_template_kwargs"] = object_edited(
-            old.chat_template_kwargs, {"clear_thinking": value}
+            raw_field(body, "chat_template_kwargs"), {"clear_thinking": value}
         )
 
 
-def drop_tool_stream(request: ChatRequest, old: Editable, edits: Edits) -> None:
+def drop_tool_stream(request: ChatRequest, body: bytes, edits: Edits) -> None:
     """Tool-call deltas are streamed anyway."""
     if request.tool_stream is not UNSET:
         edits["tool_stream"] = None
