@@ -83,7 +83,7 @@ class Schema:
         # An object with another inside it has a key.
         if keys == _UNKNOWN or has_more_lists(body, MAX_DEPTH - 1 - keys):
             refuse_deep(body)
-        if not _is_plain(read, body, keys) and has_repeats(body):
+        if not _is_plain(read, body, keys) and has_repeats(body, keys):
             for _ in repeat_steps(body, self._shape):
                 pass
         return read

@@ -12,6 +12,8 @@ from collections.abc import Generator
 from itertools import accumulate
 from typing import Any
 
+import msgspec
+
 from smgproxy.core.errors import BadBody
 
 MAX_DEPTH = 127
@@ -70,9 +72,6 @@ def refuse_deep(body: bytes) -> None:
 
 def deep_steps(body: bytes) -> Generator[None, None, None]:
     """The same in steps; brackets inside strings are not counted."""
-    if body.count(b"{") + body.count(b"[") <= MAX_DEPTH:
-        return
-    yield
     if b"\\" in body:
         # Pairs of backslashes first: what is left of a run escapes the quote after it.
         body = body.replace(b"\\\\", b"")
@@ -80,6 +79,8 @@ def deep_steps(body: bytes) -> Generator[None, None, None]:
         body = body.replace(b'\\"', b"")
         yield
     marks = body.translate(None, _OTHERS)
+    if marks.count(b"{") + marks.count(b"[") <= MAX_DEPTH:
+        return
     level = objects = begin = 0
     while begin < len(marks):
         yield
@@ -122,13 +123,25 @@ def _skip(number: str) -> None:
     """What is made of a number: nothing, whatever its length."""
 
 
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.encode
 _look = json.JSONDecoder(
     object_pairs_hook=_note, parse_int=_skip, parse_float=_skip
 ).decode
 
 
-def has_repeats(body: bytes) -> bool:
-    """Whether any object at all has a key twice, of JSON that was decoded before."""
+def has_repeats(body: bytes, keys: int) -> bool:
+    """Whether any object at all has a key twice, of JSON that was decoded before.
+
+    ``keys``: how often `":` stands in it, if that may be trusted, else -1.
+    """
+    # What is decoded and encoded again has lost repeated keys; but a quote or a colon
+    # that was spelled as \\u.... would count for one.
+    if keys >= 0 and b"\\u" not in body:
+        try:
+            return _encode(_decode(body)).count(b'":') < keys
+        except (msgspec.MsgspecError, OverflowError):
+            pass  # a number beyond 64 bits
     try:
         _look(body.decode())
     except _Repeated:

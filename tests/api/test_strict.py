@@ -101,10 +101,35 @@ def test_lists_are_counted_up_to_a_number() -> None:
         (b'{"a":1,"\\u0061":2}', True),
         (b'[[{"b":[{"a":{},"a":{}}]}]]', True),
         (b'{"a":%b,"b":1e999}' % (b"9" * 5000), False),
+        (b'{"a":%b,"a":1e999}' % (b"9" * 5000), True),
+        (b'{"a":"\\":","a\\"":1}', False),
+        (b'{"a":"\\u0022:","b":1,"b":1}', True),
+        (b'{"a":"\\"\\u003a","b":1,"b":1}', True),
+        (b'{"a\\\\":1,"a\\\\":1,"b\\/":"\\":"}', True),
     ],
 )
 def test_any_key_that_is_there_twice_is_found(body: bytes, found: bool) -> None:
-    assert has_repeats(body) == found
+    assert has_repeats(body, -1) == has_repeats(body, body.count(b'":')) == found
+
+
+STRINGS = st.sampled_from(
+    ['"a"', '"b"', '"\\":"', '"\\\\"', '"\\u0022:"', '"\\"\\u003a"', '"\\u0061"', '":"']
+)
+TEXTS: Any = st.recursive(
+    STRINGS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: "[" + ",".join(items) + "]"),
+        st.lists(st.tuples(STRINGS, inner), max_size=3).map(
+            lambda pairs: "{" + ",".join(f"{k}:{v}" for k, v in pairs) + "}"
+        ),
+    ),
+)
+
+
+@given(TEXTS)
+def test_a_count_of_keys_finds_the_same_as_a_look_at_each_object(text: str) -> None:
+    body = text.encode()
+    assert has_repeats(body, body.count(b'":')) == has_repeats(body, -1)
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf5aaa"])
