@@ -7,6 +7,7 @@ import ujson
 
 from smgproxy.api.bodies import BodyReader, Call
 from smgproxy.api.endpoints import INFERENCE
+from smgproxy.api.schema import is_light
 from smgproxy.core.errors import GatewayError
 from smgproxy.core.message import RequestHead
 
@@ -42,6 +43,28 @@ def test_a_call_is_the_same() -> None:
     )
     assert stepped.request == whole.request
     assert count > 5, "others had their turns"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"model":"m","messages":[%b]}' % b",".join([b'{"role":"system"}'] * 30_000),
+        b'{"model":"alias","messages":[{"role":"user","content":"a"}],%b}'
+        % b",".join(b'"k%d":0' % number for number in range(50_000)),
+    ],
+)
+def test_the_more_values_the_more_steps(text: bytes) -> None:
+    call, count = in_steps(text)
+    assert call.body == text.replace(b'"alias"', b'"m"')
+    assert count > 20
+
+
+def test_a_body_of_one_long_text_needs_no_steps() -> None:
+    chat = b'{"model":"m","messages":[{"role":"user","content":"%b"}]}'
+    assert is_light(chat % (b"word " * 180_000))
+    assert is_light(chat % (b"[" * 3000))
+    assert not is_light(chat % (b"a" * 1_100_000))
+    assert not is_light(chat % (b"[," * 20_000))
 
 
 @pytest.mark.parametrize(
