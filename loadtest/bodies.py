@@ -13,6 +13,8 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from loadtest.picks import Report
@@ -73,10 +75,17 @@ class Case:
         if call is not None:
             asked = [call.text, call.token_ids, call.rid]
             asked.append(lambda: prompt_bytes(self.body))
+            if self.endpoint.translate is not None:
+                asked.append(partial(self._translate, call))
         for ask in asked:
             began = time.thread_time()
             ask()
             yield time.thread_time() - began
+
+    def _translate(self, call: Call) -> None:
+        assert self.endpoint.translate is not None
+        with suppress(GatewayError):
+            self.endpoint.translate("sglang", call.request, call.body)
 
 
 def filled(item: str, separator: str = ",") -> str:
@@ -183,6 +192,12 @@ def adversarial() -> Iterator[tuple[str, Case]]:
     yield "Anthropic's messages", Case(
         "/v1/messages",
         '{"model":"m","max_tokens":1,"messages":[%s]}' % filled(_USER),
+    )
+    part = '{"type":"input_text","text":"a"}'
+    yield "evidence", Case(
+        "/v1/decisions",
+        '{"model":"m","input":[{"role":"user","content":[%s]}],"questions":[]}'
+        % filled(part),
     )
     question = '{"type":"predicate","instructions":"a"}'
     yield "questions", Case(

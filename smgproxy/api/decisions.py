@@ -53,6 +53,12 @@ class Message(msgspec.Struct, gc=False):
         return [TextPart(content)] if isinstance(content, str) else content
 
 
+def _has_image(message: Message) -> bool:
+    return not isinstance(message.content, str) and any(
+        type(part) is ImagePart for part in message.content
+    )
+
+
 class Option(msgspec.Struct, gc=False):
     """One entry of ``choices``: ``true`` and ``"true"`` are two different values."""
 
@@ -105,6 +111,8 @@ class DecisionsRequest(Body, kw_only=True):
 
     def check(self) -> None:
         """Hold the rules of images. Raises InvalidField."""
+        if isinstance(self.input, str) or not any(map(_has_image, self.input)):
+            return
         images = 0
         for place, part in self.parts():
             if not isinstance(part, ImagePart):
@@ -117,6 +125,13 @@ class DecisionsRequest(Body, kw_only=True):
                     f"{place}.image_url: must be an inline image, "
                     "data:image/<type>;base64,<data>"
                 )
+
+    def count_parts(self) -> int:
+        """How many parts the input has."""
+        if isinstance(self.input, str):
+            return 1
+        contents = [message.content for message in self.input]
+        return sum(1 if isinstance(one, str) else len(one) for one in contents)
 
     def parts(self) -> Iterator[tuple[str, TextPart | ImagePart]]:
         """Every part of the input with its place; a plain text is one part."""

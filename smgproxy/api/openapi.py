@@ -126,7 +126,8 @@ def _form(ref_of: dict[Any, Any]) -> dict[str, Any]:
         transcription.STREAM.decode(): {"type": "boolean"},
     }
     schema = {"type": "object", "properties": fields, "required": ["file", "model"]}
-    fault = {"text/plain": {"schema": text}}
+    relayed = {"schema": {"description": "The worker's, relayed"}}
+    fault = {"text/plain": {"schema": text}, "application/json": relayed}
     responses: dict[str, Any] = {
         "200": {"description": "The worker's answer, relayed"},
         "400": {"description": reason_phrase(400), "content": fault},

@@ -33,6 +33,9 @@ from smgproxy.wire.json import dumps
 PATH = b"/v1/systemone"
 MAX_CHOICES = 255
 MAX_LEVELS = 10
+# More parts, questions and answers than that would stop the event loop for more than
+# ten milliseconds; each question is a prompt of its own.
+MAX_ENTRIES = 8192
 # How far the sums of doubles may be off, and how far that itself may be rounded.
 TOLERANCE = 1e-6 + 1e-12
 
@@ -76,6 +79,10 @@ def translate(runtime: str, request: DecisionsRequest, body: bytes) -> SystemOne
     """
     if runtime != "sglang":
         return None
+    if _entries_of(request) > MAX_ENTRIES:
+        raise UnsupportedDecisions(
+            f"the request: has more than {MAX_ENTRIES} parts, questions and answers"
+        )
     _refuse_unsupported(request)
     _refuse_unknown(msgspec.json.decode(body), request, "")
     asked = {f"q{n}": _asked(one) for n, one in enumerate(request.questions)}
@@ -104,6 +111,17 @@ def _refuse_unsupported(request: DecisionsRequest) -> None:
             _hold_count(f"{place}.choices", question.choices, MAX_CHOICES)
         elif isinstance(question, Score):
             _hold_count(f"{place}.levels", question.levels, MAX_LEVELS)
+
+
+def _entries_of(request: DecisionsRequest) -> int:
+    """How many pieces there are to translate."""
+    count = len(request.questions) + request.count_parts()
+    for question in request.questions:
+        if isinstance(question, Choice):
+            count += len(question.choices)
+        elif isinstance(question, Score):
+            count += len(question.levels)
+    return count
 
 
 def _hold_count(place: str, entries: Sequence[object], most: int) -> None:

@@ -38,7 +38,8 @@ def test_a_transcription_is_described_as_a_form() -> None:
     assert kind == "multipart/form-data"
     assert content["schema"]["required"] == ["file", "model"]
     assert "timestamp_granularities[]" in content["schema"]["properties"]
-    assert list(operation["responses"]["400"]["content"]) == ["text/plain"]
+    kinds = list(operation["responses"]["400"]["content"])
+    assert kinds == ["text/plain", "application/json"], "the worker's faults are JSON"
 
 
 def test_ranges_are_those_that_are_checked() -> None:

@@ -104,6 +104,15 @@ _Q = b'{"type":"predicate","instructions":"?"}'
             body_of(questions=[{**SCORE, "levels": [{"label": "x"}] * 11}]),
             "1 to 10 entries, not 11",
         ),
+        (body_of(questions=[PREDICATE] * 8193), "more than 8192 parts, questions"),
+        (
+            body_of(input=[{"role": "user", "content": "x"}] * 8193),
+            "more than 8192 parts, questions",
+        ),
+        (
+            body_of(questions=[{**CHOICE, "choices": [{"value": "x"}] * 255}] * 33),
+            "more than 8192 parts, questions",
+        ),
     ],
 )
 def test_what_sglang_cannot_decide_is_refused_and_named(
