@@ -145,6 +145,7 @@ def adversarial() -> Iterator[tuple[str, Case]]:
     )
     yield "keys", chat(more="," + numbered('"k#":0'))
     yield "keys, an alias", chat(more="," + numbered('"k#":0'), model="nick")
+    yield "keys, glm", chat(more="," + numbered('"k#":0'), model="glm-4.6")
     yield "keys, all the same", chat(more="," + filled('"":0'))
     yield "keys in a message", chat(
         '{"role":"user","content":"a",%s}' % numbered('"k#":0')

@@ -9,10 +9,9 @@ import msgspec
 
 from smgproxy.api.chat import ChatRequest
 from smgproxy.api.chat_rules import hold_to_profile
-from smgproxy.api.edits import Edits, rebuilt
+from smgproxy.api.edits import Edits, edited, replaced
 from smgproxy.api.endpoints import Endpoint
 from smgproxy.api.fields import Body
-from smgproxy.api.outline import outline_of
 from smgproxy.api.profiles import select
 from smgproxy.api.routing_inputs import (
     cache_fields,
@@ -59,8 +58,7 @@ class Call:
         For a call whose body names one. What was read of it keeps the client's name.
         """
         self.model = model
-        edits: Edits = {"model": msgspec.json.encode(model)}
-        self.body = rebuilt(outline_of(self.body), edits)
+        self.body = edited(self.body, {"model": msgspec.json.encode(model)})
 
     # -- what the choice of a worker may ask -----------------------------------------
 
@@ -104,7 +102,7 @@ class BodyReader:
         if messages is not None:
             edits["messages"] = _at_once(messages)
         if edits:
-            call.body = rebuilt(outline_of(body), edits)
+            call.body = edited(body, edits)
         return call
 
     def steps(
@@ -122,10 +120,10 @@ class BodyReader:
             edits["messages"] = yield from messages
         if edits:
             yield
-            if body.count(b'":') <= _MOST_KEYS:
-                call.body = rebuilt(outline_of(body), edits)
-            else:
-                call.body = yield from spliced(body, edits)
+            made = replaced(body, edits)
+            if made is None and body.count(b'":') <= _MOST_KEYS:
+                made = edited(body, edits)
+            call.body = (yield from spliced(body, edits)) if made is None else made
         return call
 
     def _call(

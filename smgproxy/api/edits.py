@@ -7,21 +7,56 @@ of it is decoded and written again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Generator, Sequence
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from smgproxy.api.conversation import Message
-from smgproxy.api.outline import Outline, outline_of
+from smgproxy.api.outline import Outline, outline_of, raw_field
 
 Edits = dict[str, bytes | None]
 
 # Each takes a microsecond, or a half.
 _MESSAGES_A_STEP = 2048
 
+_BACKSLASH = ord("\\")
+_COLON = re.compile(rb"[ \t\r\n]*+:[ \t\r\n]*+")
 _encode = msgspec.json.encode
 _raws = msgspec.json.Decoder(list[Raw]).decode
+
+
+def edited(body: bytes, edits: Edits) -> bytes:
+    """A body with its edits made; added fields stand last."""
+    made = replaced(body, edits)
+    return rebuilt(outline_of(body), edits) if made is None else made
+
+
+def replaced(body: bytes, edits: Edits) -> bytes | None:
+    """A body with the value of one field replaced, all else as it is.
+
+    None when there are more edits, or a quick look does not find the field beyond
+    doubt: it must stand in the body once, as it is written usually.
+    """
+    if len(edits) != 1:
+        return None
+    [(name, value)] = edits.items()
+    if value is None:
+        return None
+    key = b'"%b"' % name.encode()
+    begin = body.find(key)
+    # Letters may be spelled as \\u00.., and a quote be part of a longer key.
+    if begin < 1 or body[begin - 1] == _BACKSLASH or b"\\u00" in body:
+        return None
+    if body.find(key, begin + 1) >= 0:
+        return None
+    old = raw_field(body, name)
+    colon = _COLON.match(body, begin + len(key))
+    if old is None or colon is None:
+        return None
+    place = colon.end()
+    return b"".join((body[:place], value, body[place + len(memoryview(old)) :]))
 
 
 def rebuilt(outline: Outline, edits: Edits) -> bytes:

@@ -126,7 +126,7 @@ def test_an_alias_reaches_the_worker_as_the_canonical_name() -> None:
     call = read(body, aliases={"nick": "org/m"})
     assert call.model == "org/m"
     assert call.body == (
-        b'{"zz":1.50,"model":"org/m","messages":[{"role":"user","content":"a"}]}'
+        b'{ "zz":1.50, "model" : "org/m", "messages":[{"role":"user","content":"a"}]}'
     )
     assert read(b'{"model":"nick","input":"a"}', "embeddings", {"nick": "m"}).body == (
         b'{"model":"m","input":"a"}'

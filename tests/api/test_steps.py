@@ -49,7 +49,7 @@ def test_a_call_is_the_same() -> None:
     "text",
     [
         b'{"model":"m","messages":[%b]}' % b",".join([b'{"role":"system"}'] * 30_000),
-        b'{"model":"alias","messages":[{"role":"user","content":"a"}],%b}'
+        b'{"model":"alias","messages":[{"role":"user","content":"model"}],%b}'
         % b",".join(b'"k%d":0' % number for number in range(50_000)),
     ],
 )
