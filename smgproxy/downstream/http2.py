@@ -1,6 +1,6 @@
 """One HTTP/2 client connection: many exchanges, one write a loop turn.
 
-h2 keeps the state of the streams and the windows; the frames pass wire/http2.py first.
+The frames pass wire/http2.py first; wire/http2_serving.py keeps what HTTP/2 asks for.
 Reading is never paused for one stream's sake: a body that waits is not given credit.
 """
 
@@ -9,21 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, cast
 
-from h2.errors import ErrorCodes
-from h2.events import (
-    DataReceived,
-    RemoteSettingsChanged,
-    RequestReceived,
-    StreamReset,
-    TrailersReceived,
-    WindowUpdated,
-)
 from h2.exceptions import ProtocolError
 
 from smgproxy.core.clock import monotonic
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import Hold
-from smgproxy.downstream.http2_session import fields_of, server_side
+from smgproxy.core.message import Headers
 from smgproxy.downstream.http2_stream import Http2Request, Http2Response
 from smgproxy.downstream.peer import address_of
 from smgproxy.wire.http1 import BadMessage
@@ -45,6 +36,7 @@ from smgproxy.wire.http2 import (
 )
 from smgproxy.wire.http2_head import check_trailers, request_head
 from smgproxy.wire.http2_output import Http2Output
+from smgproxy.wire.http2_serving import ServingSide
 
 if TYPE_CHECKING:
     from smgproxy.downstream.listener import Listener
@@ -63,7 +55,7 @@ class Http2Connection(asyncio.Protocol):
 
     __slots__ = (
         "_listener",
-        "_h2",
+        "_side",
         "_reader",
         "_streams",
         "_peer",
@@ -74,6 +66,7 @@ class Http2Connection(asyncio.Protocol):
         "_idle_since",
         "_head_began",
         "_is_reading_on",
+        "_now",
         "transport",
         "out",
     )
@@ -83,7 +76,7 @@ class Http2Connection(asyncio.Protocol):
         self._listener = listener
         max_header_bytes = listener.head_limits.max_header_bytes
         max_streams = listener.timeouts.http2_max_concurrent_streams
-        self._h2 = server_side(max_streams, max_header_bytes)
+        self._side = ServingSide(self, max_streams, max_header_bytes)
         self._reader = FrameReader(max_header_bytes, now)
         self._streams: dict[int, Http2Response] = {}
         self._peer = ""
@@ -94,8 +87,9 @@ class Http2Connection(asyncio.Protocol):
         self._idle_since = now
         self._head_began = now
         self._is_reading_on = False  # frames of the last read wait for the next turn
+        self._now = now  # when the last read began
         self.transport: asyncio.Transport | None = None
-        self.out = Http2Output(self._h2, asyncio.get_running_loop().call_soon)
+        self.out = Http2Output(self._side, asyncio.get_running_loop().call_soon)
 
     # -- asyncio's side --------------------------------------------------------------
 
@@ -117,13 +111,13 @@ class Http2Connection(asyncio.Protocol):
         transport = self.transport
         if self._closing_since or transport is None:
             return
-        now = monotonic()
+        self._now = now = monotonic()
         reader = self._reader
         try:
             for frame in reader.feed(data, now):
                 if not reader.is_in_block:
                     self._head_began = 0.0
-                self._take(frame, now)
+                self._take(frame)
                 if self._closing_since:
                     return
             if not reader.is_mid_head:
@@ -154,6 +148,7 @@ class Http2Connection(asyncio.Protocol):
         """The socket is gone, whoever closed it."""
         self._all_gone()
         self.transport = self.out.transport = None
+        self._side.close()
         self._listener.closed(self)
 
     def pause_writing(self) -> None:
@@ -170,6 +165,80 @@ class Http2Connection(asyncio.Protocol):
         for response in list(self._streams.values()):
             if response.source is not None and not response.is_waiting:
                 response.source.release(Hold.SINK_FULL)
+
+    # -- the frames' side ------------------------------------------------------------
+
+    def on_request(self, stream_id: int, fields: Headers, end: bool) -> None:
+        """A client opened a stream."""
+        listener = self._listener
+        most = listener.timeouts.http2_max_concurrent_streams
+        if self._is_leaving or len(self._streams) >= most:
+            listener.http2.refused += 1
+            self._reset(stream_id, REFUSED_STREAM)
+            return
+        limits = listener.head_limits
+        try:
+            head = request_head(fields, has_body=not end, limits=limits)
+        except BadMessage as error:
+            self._refuse(stream_id, error, not end)
+            return
+        request = Http2Request(self, stream_id, head)
+        response = Http2Response(self, stream_id, request)
+        exchange = Exchange(head, request, response, self._peer, self._now)
+        response.belongs_to(exchange)
+        self._streams[stream_id] = response
+        listener.on_exchange(exchange)
+        if end:
+            request.take(b"", 0, True)
+
+    def on_data(self, stream_id: int, data: bytes, size: int, end: bool) -> None:
+        """A body goes on."""
+        self._owed += size
+        if self._owed >= CONNECTION_WINDOW_BYTES // 4:
+            owed, self._owed = self._owed, 0
+            self._side.increment_flow_control_window(owed)
+        response = self._streams.get(stream_id)
+        if response is not None and not response.request.take(data, size, end):
+            self._malformed(stream_id, response)
+
+    def on_trailers(self, stream_id: int, fields: Headers) -> None:
+        """A body ended, with fields that nobody forwards."""
+        response = self._streams.get(stream_id)
+        if response is None:
+            return
+        try:
+            check_trailers(fields)
+        except BadMessage:
+            self._malformed(stream_id, response)
+            return
+        if not response.request.take(b"", 0, True):
+            self._malformed(stream_id, response)
+
+    def on_reset(self, stream_id: int, code: int, is_theirs: bool) -> None:
+        """A stream is over: taken back, or ended for an error that is its alone."""
+        response = self._streams.get(stream_id)
+        if response is None:
+            return
+        if is_theirs:
+            self._listener.http2.resets += 1
+        else:
+            self._listener.http2.count_error(code)
+        is_early = response.is_early
+        self._forget(stream_id)
+        response.client_gone()
+        if is_early and not self._resets.take(self._now):
+            raise Http2Violation(ENHANCE_YOUR_CALM, "too many streams taken back")
+
+    def on_room(self, stream_id: int) -> None:
+        """A window has opened."""
+        if stream_id:
+            self.out.pump(stream_id)
+        else:
+            self.out.pump_soon()
+
+    def on_settings(self) -> None:
+        """Other windows, or longer frames."""
+        self.out.pump_all()
 
     # -- the streams' side -----------------------------------------------------------
 
@@ -225,35 +294,17 @@ class Http2Connection(asyncio.Protocol):
 
     # -- inside ----------------------------------------------------------------------
 
-    def _take(self, frame: Frame, now: float) -> None:
+    def _take(self, frame: Frame) -> None:
         if frame.kind == GOAWAY:
             # h2 would end the connection; what the client has asked for still runs.
             self._is_leaving = True
             self._close_if_done()
-            return
-        if frame.kind == WINDOW_UPDATE and frame.stream_id and not frame.increment:
+        elif frame.kind == WINDOW_UPDATE and frame.stream_id and not frame.increment:
             # A stream's error (section 6.9); h2 would end the connection.
             if (response := self._streams.get(frame.stream_id)) is not None:
                 self._drop(frame.stream_id, response, PROTOCOL_ERROR)
-            return
-        for event in self._h2.receive_data(frame.data):
-            kind = type(event)
-            if kind is DataReceived:
-                self._on_data(cast(DataReceived, event))
-            elif kind is RequestReceived:
-                self._on_request(cast(RequestReceived, event), now)
-            elif kind is WindowUpdated:
-                stream_id = cast(WindowUpdated, event).stream_id
-                if stream_id:
-                    self.out.pump(stream_id)
-                else:
-                    self.out.pump_soon()
-            elif kind is StreamReset:
-                self._on_reset(cast(StreamReset, event), now)
-            elif kind is TrailersReceived:
-                self._on_trailers(cast(TrailersReceived, event))
-            elif kind is RemoteSettingsChanged:
-                self.out.pump_all()
+        else:
+            self._side.receive(frame)
 
     def _read_on(self) -> None:
         """Another turn for frames that were too many for one."""
@@ -262,68 +313,6 @@ class Http2Connection(asyncio.Protocol):
         if transport is not None and not transport.is_closing():
             transport.resume_reading()
             self.data_received(b"")
-
-    def _on_request(self, event: RequestReceived, now: float) -> None:
-        stream_id = event.stream_id
-        listener = self._listener
-        most = listener.timeouts.http2_max_concurrent_streams
-        if self._is_leaving or len(self._streams) >= most:
-            listener.http2.refused += 1
-            self._reset(stream_id, REFUSED_STREAM)
-            return
-        has_body = event.stream_ended is None
-        limits = listener.head_limits
-        try:
-            head = request_head(fields_of(self._h2), has_body=has_body, limits=limits)
-        except BadMessage as error:
-            self._refuse(stream_id, error, has_body)
-            return
-        request = Http2Request(self, stream_id, head)
-        response = Http2Response(self, stream_id, request)
-        exchange = Exchange(head, request, response, self._peer, now)
-        response.belongs_to(exchange)
-        self._streams[stream_id] = response
-        listener.on_exchange(exchange)
-        if not has_body:
-            request.take(b"", 0, True)
-
-    def _on_data(self, event: DataReceived) -> None:
-        size = event.flow_controlled_length
-        self._owed += size
-        if self._owed >= CONNECTION_WINDOW_BYTES // 4:
-            owed, self._owed = self._owed, 0
-            self._h2.increment_flow_control_window(owed)
-        response = self._streams.get(event.stream_id)
-        if response is not None:
-            end = event.stream_ended is not None
-            if not response.request.take(event.data, size, end):
-                self._malformed(event.stream_id, response)
-
-    def _on_trailers(self, event: TrailersReceived) -> None:
-        response = self._streams.get(event.stream_id)
-        if response is None:
-            return
-        try:
-            check_trailers(fields_of(self._h2))
-        except BadMessage:
-            self._malformed(event.stream_id, response)
-            return
-        if not response.request.take(b"", 0, True):
-            self._malformed(event.stream_id, response)
-
-    def _on_reset(self, event: StreamReset, now: float) -> None:
-        response = self._streams.get(event.stream_id)
-        if response is None:
-            return
-        if event.remote_reset:
-            self._listener.http2.resets += 1
-        else:  # by h2, for an error that is the stream's alone
-            self._listener.http2.count_error(int(event.error_code or 0))
-        is_early = response.is_early
-        self._forget(event.stream_id)
-        response.client_gone()
-        if is_early and not self._resets.take(now):
-            raise Http2Violation(ENHANCE_YOUR_CALM, "too many streams taken back")
 
     def _refuse(self, stream_id: int, error: BadMessage, has_body: bool) -> None:
         """A request that will not be served, and nothing else on the connection."""
@@ -350,7 +339,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _reset(self, stream_id: int, code: int) -> None:
         self._listener.http2.count_error(code)
-        self._h2.reset_stream(stream_id, ErrorCodes(code))
+        self._side.reset_stream(stream_id, code)
         self.out.mark()
 
     def _forget(self, stream_id: int) -> None:
@@ -363,7 +352,7 @@ class Http2Connection(asyncio.Protocol):
         """Say that no new stream will be served; close behind those that run."""
         if not self._is_leaving:
             self._is_leaving = True
-            self.out.send_raw(goaway(self._h2.highest_inbound_stream_id, NO_ERROR))
+            self.out.send_raw(goaway(self._side.last_stream_id, NO_ERROR))
         self._close_if_done()
 
     def _close_if_done(self) -> None:
@@ -374,7 +363,7 @@ class Http2Connection(asyncio.Protocol):
         """The connection cannot go on (RFC 9113 section 5.4.1)."""
         self._listener.http2.count_error(code)
         if not is_said:
-            self.out.send_raw(goaway(self._h2.highest_inbound_stream_id, code))
+            self.out.send_raw(goaway(self._side.last_stream_id, code))
         self._all_gone()
         self._linger()
 

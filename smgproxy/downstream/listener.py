@@ -16,7 +16,7 @@ from smgproxy.core.turns import ReadTurns
 from smgproxy.downstream.handshakes import HANDSHAKE_SECS, Handshakes
 from smgproxy.downstream.http1 import Http1Connection
 from smgproxy.downstream.http2 import Http2Connection
-from smgproxy.downstream.http2_session import Http2Stats
+from smgproxy.downstream.http2_stats import Http2Stats
 from smgproxy.downstream.websocket import ClientSocket
 from smgproxy.wire.http1_request import HeadLimits
 

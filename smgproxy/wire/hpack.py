@@ -18,8 +18,10 @@ from hpack.table import HeaderTable
 # Blocks kept by one connection, and their longest.
 _KEPT_BLOCKS = 32
 _KEPT_BYTES = 1024
-# Encoded fields kept for all connections: those whose value is always the same.
+# Encoded fields kept for all connections: those whose value is always the same. And
+# encoded names, of workers' fields too.
 _KEPT_FIELDS = 512
+_KEPT_NAME_BYTES = 64
 
 # Names of the static table by their first index (RFC 7541 appendix A).
 _STATIC: dict[bytes, int] = {}
@@ -32,6 +34,7 @@ _fields: dict[tuple[bytes, bytes], bytes] = {
     for at, (name, value) in enumerate(HeaderTable.STATIC_TABLE, 1)
     if value
 }
+_names: dict[bytes, bytes] = {}
 
 
 class PlainEncoder:
@@ -46,17 +49,20 @@ class PlainEncoder:
 
     def encode(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         """One header block."""
+        kept = _fields.get
+        block = b"".join([kept(field) or _coded(*field) for field in headers])
         if self._has_begun:
-            return b"".join([_field(name, value) for name, value in headers])
+            return block
         self._has_begun = True
-        return _NO_TABLE + b"".join([_field(name, value) for name, value in headers])
+        return _NO_TABLE + block
 
 
-def _field(name: bytes, value: bytes) -> bytes:
-    kept = _fields.get((name, value))
-    if kept is not None:
-        return kept
-    coded = _name_of(name) + bytes(encode_integer(len(value), 7)) + value
+def _coded(name: bytes, value: bytes) -> bytes:
+    head, size = _names.get(name) or _name_of(name), len(value)
+    if size < 127:
+        coded = b"%b%c%b" % (head, size, value)
+    else:
+        coded = head + bytes(encode_integer(size, 7)) + value
     if name in _ALIKE and len(_fields) < _KEPT_FIELDS:
         _fields[name, value] = coded
     return coded
@@ -76,8 +82,12 @@ def _name_of(name: bytes) -> bytes:
     """A literal without indexing (section 6.2.2), up to its value."""
     index = _STATIC.get(name)
     if index is not None:
-        return bytes(encode_integer(index, 4))
-    return b"\0" + bytes(encode_integer(len(name), 7)) + name
+        coded = bytes(encode_integer(index, 4))
+    else:
+        coded = b"\0" + bytes(encode_integer(len(name), 7)) + name
+    if len(_names) < _KEPT_FIELDS and len(name) <= _KEPT_NAME_BYTES:
+        _names[name] = coded
+    return coded
 
 
 class RememberingDecoder(Decoder):

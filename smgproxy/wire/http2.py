@@ -1,7 +1,7 @@
 """HTTP/2 frames of a peer, cut apart and counted before anybody acts on them.
 
-Towards clients the h2 library keeps the streams, the windows and the header
-compression, towards workers http2_calling.py. What is the same for both is here: the
+Towards clients http2_serving.py keeps the streams and the windows, with the h2 library,
+towards workers http2_calling.py. What is the same for both is here: the
 preface and the first frame, lengths before their bytes have come, what follows a
 GOAWAY, and how much of what costs the sender nothing is too much. Here is also what h2
 gets wrong: error codes, frames of streams that never were, settings it would remember

@@ -40,6 +40,7 @@ from smgproxy.wire.http2 import (
     Http2Violation,
 )
 from smgproxy.wire.http2_frames import (
+    encode_block,
     encode_frame,
     encode_setting,
     frame_header,
@@ -153,16 +154,7 @@ class CallingSide:
         block = self._encoder.encode(headers)
         flags = END_STREAM if end_stream else 0
         most = self.max_outbound_frame_size
-        if len(block) <= most:
-            self._queued.append(
-                encode_frame(HEADERS, flags | END_HEADERS, stream_id, block)
-            )
-            return
-        self._queued.append(encode_frame(HEADERS, flags, stream_id, block[:most]))
-        for at in range(most, len(block), most):
-            flags = END_HEADERS if at + most >= len(block) else 0
-            piece = block[at : at + most]
-            self._queued.append(encode_frame(CONTINUATION, flags, stream_id, piece))
+        self._queued.append(encode_block(stream_id, block, flags, most))
 
     def send_data(
         self, stream_id: int, data: bytes | memoryview, end_stream: bool = False

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from smgproxy.wire.http2 import (
+    CONTINUATION,
+    END_HEADERS,
+    FRAME_SIZE_ERROR,
     HEADER_BYTES,
+    HEADERS,
     PADDED,
     PROTOCOL_ERROR,
     Frame,
@@ -19,6 +23,19 @@ def frame_header(kind: int, flags: int, stream_id: int, size: int) -> bytes:
 def encode_frame(kind: int, flags: int, stream_id: int, payload: bytes) -> bytes:
     """A whole frame."""
     return frame_header(kind, flags, stream_id, len(payload)) + payload
+
+
+def encode_block(stream_id: int, block: bytes, flags: int, most: int) -> bytes:
+    """A header block in as many frames of ``most`` bytes as it takes (section 4.3)."""
+    size = len(block)
+    if size <= most:
+        return frame_header(HEADERS, flags | END_HEADERS, stream_id, size) + block
+    frames = [encode_frame(HEADERS, flags, stream_id, block[:most])]
+    for at in range(most, size, most):
+        flags = END_HEADERS if at + most >= size else 0
+        piece = block[at : at + most]
+        frames.append(encode_frame(CONTINUATION, flags, stream_id, piece))
+    return b"".join(frames)
 
 
 def encode_setting(name: int, value: int) -> bytes:
@@ -37,6 +54,8 @@ def unpadded(frame: Frame) -> bytes:
     if not frame.flags & PADDED:
         return payload
     size = len(payload)
-    if not size or payload[0] >= size:
+    if not size:
+        raise Http2Violation(FRAME_SIZE_ERROR, "padding of no length")
+    if payload[0] >= size:
         raise Http2Violation(PROTOCOL_ERROR, "more padding than frame")
     return payload[1 : size - payload[0]]

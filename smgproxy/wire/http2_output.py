@@ -1,6 +1,6 @@
 """What leaves an HTTP/2 connection: queued as frames, written once a loop turn.
 
-Towards clients the frames are the h2 library's, towards workers http2_calling.py's.
+Towards clients the frames are http2_serving.py's, towards workers http2_calling.py's.
 """
 
 from __future__ import annotations

@@ -80,6 +80,8 @@ CONNECTION = (
         heads=1),
     Bad("5.1", "DATA of a stream of ours", headers(5) + data(2), PROTOCOL, heads=1),
     Bad("5.1.1", "an even stream identifier", headers(2), PROTOCOL),
+    Bad("5.1.1", "an even stream identifier behind an odd one",
+        headers() + headers(2), PROTOCOL, heads=1),
     Bad("5.1.1", "a stream identifier below the last", headers(5) + headers(3),
         PROTOCOL, heads=1),
     Bad("6.1", "DATA of stream 0", headers() + raw(DATA, b"x"), PROTOCOL, heads=1),

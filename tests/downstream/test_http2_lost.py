@@ -124,4 +124,4 @@ def test_streams_that_are_over_are_not_remembered_one_by_one() -> None:
         answer(room.asks(headers(stream_id)))
         room.turn()
     assert len(room.connection._streams) == 0
-    assert len(room.connection._h2.streams) <= 2
+    assert len(room.connection._side._streams) <= 32

@@ -129,11 +129,11 @@ def test_a_client_cannot_make_the_gateway_keep_a_large_header_table() -> None:
 
 def test_unknown_settings_are_not_kept() -> None:
     room = Http2Room()
-    known = len(room.connection._h2.remote_settings)
+    known = len(room.connection._side._h2.remote_settings)
     pairs = b"".join(n.to_bytes(2, "big") + b"\0\0\0\1" for n in range(16, 2700))
     room.says(len(pairs).to_bytes(3, "big") + b"\4\0\0\0\0\0" + pairs)
     assert not room.transport.is_eof_written
-    assert len(room.connection._h2.remote_settings) == known
+    assert len(room.connection._side._h2.remote_settings) == known
 
 
 # -- what a client's frames cost -----------------------------------------------------

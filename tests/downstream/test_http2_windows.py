@@ -14,6 +14,7 @@ from smgproxy.core.flow import Source
 from smgproxy.downstream.http2 import MAX_UNREAD_BYTES
 from smgproxy.wire.http2 import PREFACE
 from smgproxy.wire.http2_output import TURN_BYTES
+from smgproxy.wire.http2_serving import ServingSide
 from tests.downstream.h2_stage import (
     HELLO,
     Http2Room,
@@ -174,14 +175,14 @@ def test_a_flood_of_window_updates_looks_at_what_waits_once_a_turn(
         answer(exchange)
     room.turn()
     looks = 0
-    asked = room.connection._h2.local_flow_control_window
+    asked = ServingSide.local_flow_control_window
 
-    def count(stream_id: int) -> int:
+    def count(side: ServingSide, stream_id: int) -> int:
         nonlocal looks
         looks += 1
-        return asked(stream_id)
+        return asked(side, stream_id)
 
-    monkeypatch.setattr(room.connection._h2, "local_flow_control_window", count)
+    monkeypatch.setattr(ServingSide, "local_flow_control_window", count)
     room.says(window(0, 1) * 1000)
     assert 0 < looks <= 200
 

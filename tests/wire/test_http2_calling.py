@@ -122,7 +122,7 @@ VIOLATIONS = {
         PROTOCOL_ERROR,
         encode_frame(DATA, PADDED, 1, b"\x05abcd"),
     ),
-    "6.1 no pad length": (PROTOCOL_ERROR, encode_frame(DATA, PADDED, 1, b"")),
+    "6.1 no pad length": (FRAME_SIZE_ERROR, encode_frame(DATA, PADDED, 1, b"")),
     "5.1 DATA behind END_STREAM": (
         STREAM_CLOSED,
         encode_frame(HEADERS, END_HEADERS | END_STREAM, 1, OK)
