@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-# A read of so much may have left more behind. uvloop reads 256,000 bytes at a time and
-# up to 32 times in a row from a socket that does not run dry: 8 MB of one connection,
-# in which no other gets its turn.
-FULL_READ_BYTES = 128 * 1024
-# How many such reads there may be in one turn of the event loop: two milliseconds.
-READS_A_TURN = 8
+# A read of so much may have left more behind, or will have by the next turn: to pass
+# it on takes as long as its sender needs for the same again. uvloop reads 256,000 bytes
+# at a time and up to 32 times in a row from a socket that does not run dry: 8 MB of one
+# connection, in which no other gets its turn.
+LARGE_READ_BYTES = 32 * 1024
+# Connections read on in one turn of the event loop while their last reads came to less
+# than this: a millisecond or two.
+TURN_BYTES = 1024 * 1024
 
 
 class CallSoon(Protocol):
@@ -23,7 +25,7 @@ class CallSoon(Protocol):
 
 
 class ReadTurns:
-    """Lets connections that had a full read go on, a few in each turn of the loop.
+    """Lets connections that had a large read go on, a few in each turn of the loop.
 
     Each waits with its reading paused, so it is in the queue once at most.
     """
@@ -32,20 +34,27 @@ class ReadTurns:
 
     def __init__(self, call_soon: CallSoon) -> None:
         self._call_soon = call_soon
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_due = False
 
-    def wait(self, go_on: Callable[[], None]) -> None:
-        """Have ``go_on`` called when it is the caller's turn again; not at once."""
-        self._waiting.append(go_on)
+    def wait(self, size: int, go_on: Callable[[], None]) -> None:
+        """Have ``go_on`` called when it is the caller's turn again; not at once.
+
+        ``size``: the bytes of its last read, as many as the next may have.
+        """
+        self._waiting.append((size, go_on))
         if not self._is_due:
             self._is_due = True
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        waiting = self._waiting
-        for _ in range(min(len(waiting), READS_A_TURN)):
-            waiting.popleft()()
+        waiting, left = self._waiting, TURN_BYTES
+        for _ in range(len(waiting)):
+            size, go_on = waiting.popleft()
+            go_on()
+            left -= size
+            if left <= 0:
+                break
         self._is_due = bool(waiting)
         if self._is_due:
             self._call_soon(self._turn)

@@ -10,7 +10,7 @@ from smgproxy.core.errors import BodyAborted, BodyStalled
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import BACKLOG_BYTES, Hold
 from smgproxy.core.message import RequestHead
-from smgproxy.core.turns import FULL_READ_BYTES
+from smgproxy.core.turns import LARGE_READ_BYTES
 from smgproxy.downstream.http1_request import BY_SOURCE, Http1Request
 from smgproxy.downstream.http1_response import Http1Response
 from smgproxy.downstream.peer import address_of, has_hung_up
@@ -104,9 +104,9 @@ class Http1Connection(asyncio.Protocol):
                 self.pause(_BY_PIPELINE)
         else:
             self._feed(data)
-        if len(data) >= FULL_READ_BYTES and self._listener.turns is not None:
+        if len(data) >= LARGE_READ_BYTES and self._listener.turns is not None:
             self.pause(_BY_TURN)
-            self._listener.turns.wait(lambda: self.resume(_BY_TURN))
+            self._listener.turns.wait(len(data), lambda: self.resume(_BY_TURN))
 
     def eof_received(self) -> bool:
         """The end of the client's byte stream: it is gone (ruling 15)."""

@@ -17,7 +17,7 @@ from smgproxy.core.errors import (
 )
 from smgproxy.core.flow import Hold
 from smgproxy.core.message import ResponseHead, WorkerRequest
-from smgproxy.core.turns import FULL_READ_BYTES
+from smgproxy.core.turns import LARGE_READ_BYTES
 from smgproxy.upstream.http1_upload import Http1Upload
 from smgproxy.upstream.leg import Leg
 from smgproxy.wire.http1 import BadMessage
@@ -190,9 +190,9 @@ class WorkerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Response bytes; one delivery to the leg for one read."""
-        if len(data) >= FULL_READ_BYTES and self._pool is not None:
+        if len(data) >= LARGE_READ_BYTES and self._pool is not None:
             self.pause(_BY_TURN)
-            self._pool.turns.wait(lambda: self.resume(_BY_TURN))
+            self._pool.turns.wait(len(data), lambda: self.resume(_BY_TURN))
         if self._reader.is_between_chunks:
             piece = sole_chunk(data)
             if piece:

@@ -1,16 +1,17 @@
 """HTTP/2 frames of a peer, cut apart and counted before anybody acts on them.
 
 Towards clients http2_serving.py keeps the streams and the windows, with the h2 library,
-towards workers http2_calling.py. What is the same for both is here: the
-preface and the first frame, lengths before their bytes have come, what follows a
-GOAWAY, and how much of what costs the sender nothing is too much. Here is also what h2
-gets wrong: error codes, frames of streams that never were, settings it would remember
-without a bound.
+towards workers http2_calling.py. What is the same for both is here: the preface and the
+first frame, lengths before their bytes have come, what follows a GOAWAY, and how much
+of what costs the sender nothing is too much. Here is also what h2 gets wrong: error
+codes, frames of streams that never were, settings it would remember without a bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+from smgproxy.core.turns import LARGE_READ_BYTES
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 # The part of it that reads like the head of an HTTP/1.1 request.
@@ -149,7 +150,7 @@ class FrameReader:
         self._block_bytes = 0
         self._continuations = 0
         self._max_block_bytes = max_block_bytes
-        self.has_more = False  # whole frames that were too many for one call
+        self.has_more = False  # there is, or may be, something for another turn
         self._allowance = free or Allowance(FREE_FRAMES, FREE_FRAMES_PER_SEC, now)
 
     @property
@@ -172,14 +173,15 @@ class FrameReader:
         """The frames that are whole now, or the first of very many of them.
 
         ``has_more`` tells of the rest; it comes with the next call, if only of b"".
+        Behind a large read, too, others shall have their turn before the next.
         """
+        self.has_more = len(data) >= LARGE_READ_BYTES
         if self._preface:
             data = self._skip_preface(data)
         if self._partial:
             data = self._partial + data
             self._partial = b""
         at, end, left = 0, len(data), FRAMES_A_TURN
-        self.has_more = False
         while end - at >= HEADER_BYTES:
             if not left:
                 self.has_more = True

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
-from smgproxy.core.turns import READS_A_TURN, Outbox, ReadTurns
+from smgproxy.core.turns import TURN_BYTES, Outbox, ReadTurns
 
 
 class Loop:
@@ -25,22 +26,32 @@ class Loop:
 def test_nobody_goes_on_within_the_turn_of_its_read() -> None:
     loop = Loop()
     went: list[int] = []
-    ReadTurns(loop.call_soon).wait(lambda: went.append(1))
+    ReadTurns(loop.call_soon).wait(1, lambda: went.append(1))
     assert went == []
     loop.turn()
     assert went == [1]
 
 
-def test_few_go_on_in_one_turn_in_the_order_they_came() -> None:
+def test_as_many_go_on_in_one_turn_as_a_turn_has_room_for_in_their_order() -> None:
     loop = Loop()
     turns = ReadTurns(loop.call_soon)
     went: list[int] = []
-    for number in range(READS_A_TURN + 3):
-        turns.wait(lambda number=number: went.append(number))  # type: ignore[misc]
+    for number in range(7):
+        turns.wait(TURN_BYTES // 4, partial(went.append, number))
     loop.turn()
-    assert went == list(range(READS_A_TURN))
+    assert went == [0, 1, 2, 3]
     loop.turn()
-    assert went == list(range(READS_A_TURN + 3))
+    assert went == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_the_largest_read_goes_on_alone() -> None:
+    loop = Loop()
+    turns = ReadTurns(loop.call_soon)
+    went: list[int] = []
+    turns.wait(2 * TURN_BYTES, lambda: went.append(1))
+    turns.wait(1, lambda: went.append(2))
+    loop.turn()
+    assert went == [1]
 
 
 def test_one_that_waits_again_at_once_goes_behind_the_others() -> None:
@@ -50,10 +61,10 @@ def test_one_that_waits_again_at_once_goes_behind_the_others() -> None:
 
     def again() -> None:
         went.append("first")
-        turns.wait(lambda: went.append("first again"))
+        turns.wait(1, lambda: went.append("first again"))
 
-    turns.wait(again)
-    turns.wait(lambda: went.append("second"))
+    turns.wait(1, again)
+    turns.wait(1, lambda: went.append("second"))
     loop.turn()
     loop.turn()
     assert went == ["first", "second", "first again"]
@@ -62,10 +73,10 @@ def test_one_that_waits_again_at_once_goes_behind_the_others() -> None:
 def test_the_loop_rests_when_nobody_waits() -> None:
     loop = Loop()
     turns = ReadTurns(loop.call_soon)
-    turns.wait(lambda: None)
+    turns.wait(1, lambda: None)
     loop.turn()
     assert not loop.due
-    turns.wait(lambda: None)
+    turns.wait(1, lambda: None)
     assert len(loop.due) == 1
 
 

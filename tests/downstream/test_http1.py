@@ -9,7 +9,7 @@ import pytest
 from smgproxy.core.errors import BodyAborted, UpstreamError
 from smgproxy.core.flow import BACKLOG_BYTES, Hold, Source
 from smgproxy.core.message import ResponseHead
-from smgproxy.core.turns import FULL_READ_BYTES, ReadTurns
+from smgproxy.core.turns import LARGE_READ_BYTES, ReadTurns
 from smgproxy.downstream.http1 import LINGER_BYTES
 from tests.downstream.stage import DATE, GET, UPLOAD, Kept, Room, answer, begin
 from tests.fakes.client import post
@@ -213,9 +213,9 @@ def test_a_full_read_of_an_upload_lets_others_read_before_the_next() -> None:
     exchange = room.ask(UPLOAD)
     sink = Kept()
     exchange.request.join(sink)
-    room.transport.peer_sends(b"x" * FULL_READ_BYTES)
+    room.transport.peer_sends(b"x" * LARGE_READ_BYTES)
     assert not room.transport.is_reading()
-    assert len(sink.body) == FULL_READ_BYTES
+    assert len(sink.body) == LARGE_READ_BYTES
     due.pop()()
     assert room.transport.is_reading()
 
@@ -225,7 +225,7 @@ def test_a_turn_to_read_comes_too_late_for_a_connection_that_went() -> None:
     due: list[Callable[[], None]] = []
     room.listener.turns = ReadTurns(due.append)
     room.ask(UPLOAD).request.join(Kept())
-    room.transport.peer_sends(b"x" * FULL_READ_BYTES)
+    room.transport.peer_sends(b"x" * LARGE_READ_BYTES)
     room.connection.cut()
     room.transport.turn()
     due.pop()()

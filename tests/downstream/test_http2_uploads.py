@@ -36,6 +36,15 @@ def test_a_body_that_nobody_takes_gets_no_window_and_stops_no_sibling() -> None:
     assert room.transport.is_reading()
 
 
+def test_a_large_read_of_a_body_lets_others_read_before_the_next() -> None:
+    room = Http2Room()
+    room.asks(OPEN)
+    before = len(room.transport.events)
+    room.says(data(1, b"x" * 16384) * 2)
+    assert room.transport.events[before:] == ["pause_reading", "resume_reading"]
+    assert len(room.bodies[0].body) == 2 * 16384
+
+
 def test_a_body_that_is_taken_gets_its_window() -> None:
     room = Http2Room()
     room.is_joining = False

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
+import sys
 
 import pytest
 
+from smgproxy.downstream.http1 import Http1Connection
+from smgproxy.downstream.listener import UNSENT_BYTES
 from tests.e2e.stage import Stage, play
 from tests.e2e.streaming import DONE, EVENTS, SSE_HEAD, ask, settled, stream
 from tests.fakes.client import STREAM, post
 from tests.fakes.worker import Connection, Received
+
+# Asks Linux for the bytes of a socket that were not sent yet (tcp(7)).
+_SIOCOUTQNSD = 0x894B
 
 # -- keep-alive comments -------------------------------------------------------------
 
@@ -169,6 +176,31 @@ def test_a_slow_reader_holds_its_worker_and_gets_every_byte_in_order() -> None:
         assert sent == total
         assert heard.digest() == said.digest()
         client.close()
+
+    play(scene, script)
+
+
+def test_a_client_that_reads_nothing_has_little_in_the_kernel_either() -> None:
+    async def script(connection: Connection, request: Received) -> None:
+        await connection.start_stream()
+        while not connection.is_closed:
+            await connection.chunk(b"x" * 65536)
+
+    async def scene(stage: Stage) -> None:
+        client = await stage.client(receive_buffer=8192)
+        await client.send(stream())
+        await client.head()
+        (connection,) = stage.gateway.listener._connections
+        assert isinstance(connection, Http1Connection)
+        assert connection.transport is not None
+        sock = connection.transport.get_extra_info("socket")
+
+        def unsent() -> int:
+            answer = fcntl.ioctl(sock.fileno(), _SIOCOUTQNSD, b"\0" * 4)
+            return int.from_bytes(answer, sys.byteorder)
+
+        assert 0 < await settled(unsent) < 2 * UNSENT_BYTES
+        client.reset()
 
     play(scene, script)
 

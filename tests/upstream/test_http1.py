@@ -15,7 +15,7 @@ from smgproxy.core.errors import (
     UpstreamTimeout,
 )
 from smgproxy.core.flow import Hold
-from smgproxy.core.turns import FULL_READ_BYTES
+from smgproxy.core.turns import LARGE_READ_BYTES
 from smgproxy.upstream.http1 import Http1Leg, WorkerConnection
 from smgproxy.upstream.pool import WorkerPool
 from smgproxy.wire.http1_response import ResponseReader
@@ -238,7 +238,7 @@ def test_a_full_read_lets_others_read_before_the_next(
 ) -> None:
     leg = line.send()
     leg.join(Kept())
-    line.says(STREAM + b"40000\r\n" + b"x" * FULL_READ_BYTES)
+    line.says(STREAM + b"40000\r\n" + b"x" * LARGE_READ_BYTES)
     assert not line.transport.is_reading()
     loop.turn()
     assert line.transport.is_reading()
@@ -247,7 +247,7 @@ def test_a_full_read_lets_others_read_before_the_next(
 def test_a_turn_to_read_does_not_lift_a_hold(line: Line, loop: FakeLoop) -> None:
     leg = line.send()
     leg.join(Kept())
-    line.says(STREAM + b"40000\r\n" + b"x" * FULL_READ_BYTES)
+    line.says(STREAM + b"40000\r\n" + b"x" * LARGE_READ_BYTES)
     leg.hold(Hold.SINK_FULL)
     loop.turn()
     assert not line.transport.is_reading()
@@ -255,9 +255,12 @@ def test_a_turn_to_read_does_not_lift_a_hold(line: Line, loop: FakeLoop) -> None
     assert line.transport.is_reading()
 
 
-def test_an_answer_nobody_takes_is_read_a_little_ahead_only(line: Line) -> None:
+def test_an_answer_nobody_takes_is_read_a_little_ahead_only(
+    line: Line, loop: FakeLoop
+) -> None:
     leg = line.send()
     line.says(STREAM, b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
+    loop.turn()
     line.says(b"1\r\na\r\n")
     assert line.transport.unread == b"1\r\na\r\n"
     sink = Kept()

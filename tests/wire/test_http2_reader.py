@@ -85,6 +85,15 @@ def test_very_many_frames_come_in_turns() -> None:
     assert not reader.has_more
 
 
+def test_others_have_their_turn_behind_a_large_read() -> None:
+    reader = FrameReader(MAX_BLOCK, 0.0)
+    frame = raw(DATA, b"x" * 16384, stream_id=1)
+    assert len(list(reader.feed(HELLO + frame * 2, 0.0))) == 3
+    assert reader.has_more
+    assert not list(reader.feed(b"", 0.0))
+    assert not reader.has_more
+
+
 def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
     edges = sorted({0, len(data), *(place % len(data) for place in places)})
     return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
