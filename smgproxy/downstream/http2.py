@@ -223,11 +223,9 @@ class Http2Connection(asyncio.Protocol):
             self._listener.http2.resets += 1
         else:
             self._listener.http2.count_error(code)
-        is_early = response.is_early
+        self._count_early(response)
         self._forget(stream_id)
         response.client_gone()
-        if is_early and not self._resets.take(self._now):
-            raise Http2Violation(ENHANCE_YOUR_CALM, "too many streams taken back")
 
     def on_room(self, stream_id: int) -> None:
         """A window has opened."""
@@ -302,7 +300,7 @@ class Http2Connection(asyncio.Protocol):
         elif frame.kind == WINDOW_UPDATE and frame.stream_id and not frame.increment:
             # A stream's error (section 6.9); h2 would end the connection.
             if (response := self._streams.get(frame.stream_id)) is not None:
-                self._drop(frame.stream_id, response, PROTOCOL_ERROR)
+                self._fault(frame.stream_id, response)
         else:
             self._side.receive(frame)
 
@@ -330,7 +328,17 @@ class Http2Connection(asyncio.Protocol):
     def _malformed(self, stream_id: int, response: Http2Response) -> None:
         """A request turned out to be none (RFC 9113 section 8.1.1)."""
         self._listener.refused(400)
+        self._fault(stream_id, response)
+
+    def _fault(self, stream_id: int, response: Http2Response) -> None:
+        """The client broke a rule on a stream: the same to it as taking it back."""
+        self._count_early(response)
         self._drop(stream_id, response, PROTOCOL_ERROR)
+
+    def _count_early(self, response: Http2Response) -> None:
+        """How often a client may make work and not want it. Raises Http2Violation."""
+        if response.is_early and not self._resets.take(self._now):
+            raise Http2Violation(ENHANCE_YOUR_CALM, "too many streams taken back")
 
     def _drop(self, stream_id: int, response: Http2Response, code: int) -> None:
         self._reset(stream_id, code)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hyperframe.frame import (
     GoAwayFrame,
@@ -87,6 +89,25 @@ def test_streams_taken_back_before_their_answer_are_counted() -> None:
     assert [f.error_code for f in room.of_kind(GoAwayFrame)] == [11]
     assert room.listener.http2.errors == {11: 1}
     assert room.listener.http2.resets >= RESETS
+
+
+FAULTS: dict[str, Callable[[int], bytes]] = {
+    "an increment of 0": lambda stream_id: window(stream_id, 0),
+    "a window that is too large": lambda stream_id: window(stream_id, 2**31 - 1),
+    "DATA behind the end": lambda stream_id: data(stream_id, b"x"),
+    "HEADERS behind the end": headers,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_client_that_has_its_streams_reset_is_no_better(fault: str) -> None:
+    room = Http2Room()
+    for stream_id in range(1, 8000, 2):
+        room.says(headers(stream_id) + FAULTS[fault](stream_id))
+        if room.transport.is_eof_written:
+            break
+    assert [f.error_code for f in room.of_kind(GoAwayFrame)] == [11]
+    assert all(one.verdict is Verdict.CLIENT_GONE for one in room.exchanges)
 
 
 def test_streams_taken_back_before_their_body_are_counted() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from smgproxy.api.endpoints import INFERENCE
 from smgproxy.dispatch.bodymode import BodyRules
-from smgproxy.routing.policies.round_robin import RoundRobinPolicy
 from smgproxy.routing.router import Router
 from tests.e2e.asking import error_of
 from tests.e2e.stage import Stage, play
 from tests.e2e.uploads import PATH, STREAMED, body_paths
 from tests.fakes.client import CHAT, Answer, chat, post
+from tests.fakes.http2_frames import Http2Client
 from tests.fakes.worker import Connection, Received
 
 KEEP_10 = {"dispatch": {"max_buffered_request_bytes": 10}}
@@ -63,20 +63,16 @@ def two_models(stage: Stage) -> None:
 
 
 def rules(stage: Stage, **changes: Any) -> None:
-    uploads = stage.gateway._forwarder._uploads  # noqa: SLF001 - no flag yet
+    uploads = stage.gateway._forwarder._uploads  # no flag: there are no such modules
     uploads._rules = BodyRules(retries_enabled=False, **changes)
 
 
-def reads_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RoundRobinPolicy, "reads_text", True)
-
-
+KEY_OVERRIDE = {**STREAMED, "policies": {"routing_key_override": True}}
+CACHE_AWARE = {**STREAMED, "routing": {"policy": "cache_aware"}}
 ROWS: list[tuple[str, str, bytes, dict[str, Any], Any]] = [
     ("buffered", "model_ambiguous", post(), STREAMED, two_models),
-    (
-        *("buffered", "routing_key_override", post(), STREAMED),
-        lambda stage: rules(stage, has_key_override=True),
-    ),
+    ("buffered", "routing_key_override", post(), KEY_OVERRIDE, None),
+    ("buffered", "policy_needs_text", post(), CACHE_AWARE, None),
     (
         *("buffered", "wasm_request_hook", post(), STREAMED),
         lambda stage: rules(stage, has_request_hook=True),
@@ -102,12 +98,34 @@ def test_each_row_counts_its_reason_and_travels_its_way(
     assert (received.get("content-length") is None) == (path == "streamed")
 
 
-@pytest.mark.parametrize("hint", ["", TOKENS, TOKENS.replace("1,2", "1, 2")])
-def test_a_policy_that_reads_text_buffers_without_a_valid_hint(
-    monkeypatch: pytest.MonkeyPatch, hint: str
+@pytest.mark.parametrize("row", ROWS, ids=[row[1] for row in ROWS])
+def test_it_does_for_clients_of_http_2_too(
+    row: tuple[str, str, bytes, dict[str, Any], Any],
 ) -> None:
-    reads_text(monkeypatch)
-    seen = ask(post(headers=hint), **STREAMED)
+    path, reason, request, rooms, before = row
+
+    async def scene(stage: Stage) -> None:
+        if before is not None:
+            before(stage)
+        client = await Http2Client.connect(stage.port)
+        sized = [] if request is CHUNKED else [("content-length", str(len(CHAT)))]
+        stream_id = await client.open(*sized)
+        await client.body(stream_id, CHAT)
+        answer = client.answers[stream_id]
+        await client.until(lambda: answer.is_over)
+        assert answer.status == 200
+        assert body_paths(stage) == {(path, reason): 1}
+        (received,) = stage.worker.received
+        assert received.body == CHAT
+        assert was_streamed(received) == (path == "streamed")
+        client.close()
+
+    play(scene, **rooms)
+
+
+@pytest.mark.parametrize("hint", ["", TOKENS, TOKENS.replace("1,2", "1, 2")])
+def test_a_policy_that_reads_text_buffers_without_a_valid_hint(hint: str) -> None:
+    seen = ask(post(headers=hint), **CACHE_AWARE)
     streams = hint == TOKENS
     expected = ("streamed", "pure_forward")
     assert seen.paths == {expected if streams else ("buffered", "policy_needs_text"): 1}
