@@ -1,4 +1,4 @@
-"""What eight large uploads at once take of a gateway's memory, measured from outside."""
+"""What eight large uploads at once take of a gateway's memory, seen from outside."""
 
 from __future__ import annotations
 
