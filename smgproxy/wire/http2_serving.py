@@ -109,7 +109,7 @@ class _FieldsAside:
         except OversizedHeaderListError:
             # It was told the size. The table is not what the client takes it for now.
             raise Http2Violation(ENHANCE_YOUR_CALM, "header list is too long") from None
-        except HPACKError as error:
+        except (HPACKError, IndexError) as error:
             raise Http2Violation(COMPRESSION_ERROR, str(error)) from error
         return []
 
