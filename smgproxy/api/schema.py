@@ -22,7 +22,7 @@ from smgproxy.api.strict import (
     MAX_DEPTH,
     PREFIX,
     deep_steps,
-    has_more_lists,
+    has_more,
     has_repeats,
     has_spaced_keys,
     refuse_bad_text,
@@ -81,7 +81,7 @@ class Schema:
         refuse_bad_text(body)
         keys = _UNKNOWN if has_spaced_keys(body) else body.count(b'":')
         # An object with another inside it has a key.
-        if keys == _UNKNOWN or has_more_lists(body, MAX_DEPTH - 1 - keys):
+        if keys == _UNKNOWN or has_more(body, b"[", MAX_DEPTH - 1 - keys):
             refuse_deep(body)
         if not _is_plain(read, body, keys) and has_repeats(body, keys):
             for _ in repeat_steps(body, self._shape):
@@ -90,10 +90,9 @@ class Schema:
 
     def steps(self, body: bytes) -> Generator[None, None, Body]:
         """The same for a body so long that others must have turns meanwhile."""
-        brackets = body.count(b"{")
-        yield
-        # A copy or two of a large body are saved by this.
-        if brackets + body.count(b"[") > MAX_DEPTH:
+        # To nest too deeply it needs as many as this of one of them.
+        most = MAX_DEPTH // 2
+        if has_more(body, b"{", most) or has_more(body, b"[", most):
             yield
             yield from deep_steps(body)
         yield

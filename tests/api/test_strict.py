@@ -13,7 +13,7 @@ from smgproxy.api.outline import outline_of
 from smgproxy.api.strict import (
     MAX_DEPTH,
     MAX_OBJECTS,
-    has_more_lists,
+    has_more,
     has_repeats,
     has_spaced_keys,
     refuse_bad_text,
@@ -87,10 +87,10 @@ def test_space_before_a_colon_is_noticed(space: str) -> None:
     assert not has_spaced_keys(b'{%b"a":%b1}' % (space.encode(), space.encode()))
 
 
-def test_lists_are_counted_up_to_a_number() -> None:
-    assert has_more_lists(b"[[[", 2)
-    assert not has_more_lists(b"[[[", 3)
-    assert has_more_lists(b"", -1)
+def test_brackets_are_counted_up_to_a_number() -> None:
+    assert has_more(b"[[[", b"[", 2)
+    assert not has_more(b"[[[", b"[", 3)
+    assert has_more(b"", b"[", -1)
 
 
 @pytest.mark.parametrize(
