@@ -90,6 +90,23 @@ TRIAL_BUDGETS = (
     Budget(
         "CPU per event over h2c, of the original's", "http2.event_cpu", 1.00, ORIGINAL
     ),
+    Budget("CPU per realtime message, 5k/s, us", "realtime.calm.cpu", 12),
+    Budget(
+        "CPU per realtime message, 5k/s, of the original's",
+        "realtime.calm.cpu",
+        0.60,
+        ORIGINAL,
+    ),
+    Budget("CPU per realtime message, 12k/s, us", "realtime.busy.cpu", 12),
+    Budget(
+        "CPU per realtime message, 12k/s, of the original's",
+        "realtime.busy.cpu",
+        0.60,
+        ORIGINAL,
+    ),
+    Budget("RSS growth, 1,000 idle realtime sessions, MiB", "realtime.idle", 30),
+    Budget("Audio messages lost or reordered", "realtime.audio.lost", 0),
+    Budget("Audio there and back, p99, ms", "realtime.audio.p99", 10),
     Budget("RSS growth, 8 streamed uploads of 64 MiB, MiB", "uploads.streamed", 32),
     Budget("RSS growth, the same buffered, of the bodies", "uploads.buffered", 1.6),
     Budget(

@@ -149,10 +149,28 @@ def running_own_worker(stage: Stage, *flags: str) -> Iterator[int]:
 
 
 @contextmanager
+def running_python_worker(stage: Stage, tool: str, *flags: str) -> Iterator[int]:
+    """A worker that is a tool of its own, ready to answer; its port."""
+    port = stage.own_worker_port
+    argv = [*stage.toolbox.python_tool(tool), str(port), *flags]
+    with _running_worker(stage, "own-worker", port, argv):
+        yield port
+
+
+@contextmanager
 def _running_upstream(
     stage: Stage, name: str, port: int, flags: Sequence[str]
 ) -> Iterator[None]:
-    argv = [*stage.toolbox.upstream, str(port), *flags]
+    with _running_worker(
+        stage, name, port, [*stage.toolbox.upstream, str(port), *flags]
+    ):
+        yield
+
+
+@contextmanager
+def _running_worker(
+    stage: Stage, name: str, port: int, argv: Sequence[str]
+) -> Iterator[None]:
     with _child(stage, name, argv, stage.tool_cores) as child:
         _wait_until_ready(child, port, "/health", stage.folder / f"{name}.log")
         yield
