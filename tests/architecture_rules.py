@@ -74,8 +74,8 @@ ASYNCIO_PLACES = (
         "control/",
         "simulated/",
     ),
-    # An exchange starts and awaits nothing; it names the types of two slots.
-    *("core/flow.py", "core/exchange.py"),
+    # An exchange and a connection start and await nothing; they name types of slots.
+    *("core/flow.py", "core/exchange.py", "core/connection.py"),
     *("fleet/health.py", "fleet/loads.py", "fleet/discovery.py"),
 )
 TASK_PLACES = ("dispatch/serve.py", "gateway.py", "simulated/")

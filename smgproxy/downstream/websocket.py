@@ -10,9 +10,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from smgproxy.core.clock import monotonic
+from smgproxy.core.connection import Socket, SocketSink, SocketSource
 from smgproxy.core.errors import BodyAborted
 from smgproxy.core.exchange import Exchange, Verdict
-from smgproxy.core.flow import Hold, Sink, Source
+from smgproxy.core.flow import Hold
 from smgproxy.core.message import ResponseHead
 from smgproxy.downstream.peer import has_hung_up
 
@@ -23,83 +24,38 @@ if TYPE_CHECKING:
 LINGER_SECS = 2.0
 
 
-class SocketSource(Source):
-    """What the client sends; its holds are pauses of the connection."""
+class ClientBytes(SocketSource):
+    """What the client sends."""
 
     __slots__ = ("_socket",)
 
     def __init__(self, socket: ClientSocket) -> None:
         super().__init__()
-        self._socket: ClientSocket | None = socket
-
-    def on_pause(self) -> None:
-        """Stop reading."""
-        if self._socket is not None:
-            self._socket.pause()
-
-    def on_resume(self) -> None:
-        """Read on."""
-        if self._socket is not None:
-            self._socket.resume()
+        self._socket: Socket | None = socket
 
     def on_abort(self, error: Exception) -> None:
         """Read on, so that the client's leaving is seen."""
         self.on_resume()
 
-    def detach(self) -> None:
-        """Let go of the connection."""
-        self._socket = None
 
-
-class SocketSink(Sink):
-    """What the client is sent; ``end`` half-closes behind the last of it."""
-
-    __slots__ = ("_socket",)
-
-    def __init__(self, socket: ClientSocket) -> None:
-        super().__init__()
-        self._socket: ClientSocket | None = socket
-
-    def start(self, head: ResponseHead) -> None:
-        """Nothing: the head has left."""
-
-    def write(self, data: bytes, end: bool = False) -> None:
-        """Send."""
-        socket = self._socket
-        if socket is not None:
-            if data:
-                socket.send(data)
-            if end:
-                socket.finish()
-
-    def abort(self, error: Exception) -> None:
-        """Cut the client off: there is no frame that could tell it."""
-        if self._socket is not None:
-            self._socket.break_off()
-
-    def detach(self) -> None:
-        """Let go of the connection."""
-        self._socket = None
-
-
-class ClientSocket(asyncio.Protocol):
+class ClientSocket(Socket, asyncio.Protocol):
     """One client that speaks WebSocket."""
 
     __slots__ = (
-        *("_listener", "_transport", "_exchange", "_source", "_sink"),
-        *("_is_paused", "_is_full", "_unsent_bytes", "_since", "_lingers_since"),
+        *("_listener", "_exchange", "_source", "_sink"),
+        *("_is_full", "_unsent_bytes", "_since", "_lingers_since"),
     )
 
     def __init__(
         self, listener: Listener, transport: asyncio.Transport, exchange: Exchange
     ) -> None:
         """Takes the exchange's two bodies over."""
+        super().__init__()
         self._listener = listener
-        self._transport: asyncio.Transport | None = transport
+        self.transport = transport
         self._exchange: Exchange | None = exchange
-        self._source = exchange.request = SocketSource(self)
+        self._source = exchange.request = ClientBytes(self)
         self._sink = exchange.response = SocketSink(self)
-        self._is_paused = False
         self._is_full = False  # the client has yet to read what it was sent
         self._unsent_bytes = 0
         self._since = 0.0  # when it last did, while it is full
@@ -107,7 +63,7 @@ class ClientSocket(asyncio.Protocol):
 
     def begin(self, head: bytes, early: bytes) -> None:
         """Send the 101, and take what the client sent before it had that."""
-        self.send(head)
+        self._sink.write(head)
         if early:
             self._source.deliver(early)
 
@@ -126,7 +82,7 @@ class ClientSocket(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The socket is gone, whoever closed it."""
         self._gone()
-        self._transport = None
+        self.transport = None
         self._listener.closed(self)
 
     def pause_writing(self) -> None:
@@ -144,27 +100,11 @@ class ClientSocket(asyncio.Protocol):
 
     # -- the exchange's side ---------------------------------------------------------
 
-    def send(self, data: bytes) -> None:
-        """Write at once; nothing when the socket is already going."""
-        transport = self._transport
-        if transport is not None and not transport.is_closing():
-            transport.write(data)
-
     def finish(self) -> None:
-        """All is said: half-close, and drop what comes until the client closes.
-
-        To close at once would reset the connection, and could destroy a Close frame
-        on its way, if the client has sent what was not read.
-        """
+        """All is said: half-close, and drop what comes until the client closes."""
         self._lingers_since = monotonic()
         exchange = self._let_go()
-        transport = self._transport
-        if transport is not None and not transport.is_closing():
-            self.resume()
-            if transport.can_write_eof():
-                transport.write_eof()
-            else:
-                transport.close()
+        self.half_close()
         if exchange is not None:
             exchange.complete()
 
@@ -175,25 +115,11 @@ class ClientSocket(asyncio.Protocol):
             exchange.complete()
         self.cut()
 
-    def pause(self) -> None:
-        """Stop reading."""
-        if not self._is_paused and self._transport is not None:
-            self._is_paused = True
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        """Read on."""
-        if self._is_paused:
-            self._is_paused = False
-            transport = self._transport
-            if transport is not None and not transport.is_closing():
-                transport.resume_reading()
-
     # -- the listener's side ---------------------------------------------------------
 
     def sweep(self, now: float) -> None:
         """Look at the deadlines: of a client that does not read, or does not leave."""
-        transport = self._transport
+        transport = self.transport
         if transport is None:
             return
         if self._lingers_since:
@@ -208,7 +134,7 @@ class ClientSocket(asyncio.Protocol):
             limit = self._listener.timeouts.client_send_timeout_secs
             if limit and now - self._since > limit:
                 self.cut()
-        elif self._is_paused and has_hung_up(transport):
+        elif self._pauses and has_hung_up(transport):
             # Nothing is read while paused, so the end would go unseen.
             self.cut()
 
@@ -218,8 +144,8 @@ class ClientSocket(asyncio.Protocol):
     def cut(self) -> None:
         """Drop the connection at once."""
         self._gone()
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
     # -- inside ----------------------------------------------------------------------
 
@@ -228,7 +154,6 @@ class ClientSocket(asyncio.Protocol):
         exchange, self._exchange = self._exchange, None
         self._source.detach()
         self._sink.detach()
-        self._sink.source = None
         return exchange
 
     def _gone(self) -> None:

@@ -10,6 +10,7 @@ import asyncio
 from typing import cast
 
 from smgproxy.core.clock import Sweeper, monotonic
+from smgproxy.core.connection import Socket, SocketSink, SocketSource
 from smgproxy.core.errors import (
     ConnectFailed,
     GatewayError,
@@ -19,7 +20,7 @@ from smgproxy.core.errors import (
     UpstreamError,
     UpstreamTimeout,
 )
-from smgproxy.core.flow import Hold, Sink
+from smgproxy.core.flow import Hold
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.fleet.worker import Worker
 from smgproxy.upstream.dial import dial
@@ -36,84 +37,40 @@ SWEEP_SECS = 0.5
 _ALPN = ("http/1.1",)
 
 
-class SocketLeg(Leg):
-    """What a worker sends; its holds are pauses of the connection."""
+class SocketLeg(SocketSource, Leg):
+    """What a worker sends."""
 
     __slots__ = ("_socket",)
 
     def __init__(self, socket: WorkerSocket, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(0.0, loop)
-        self._socket: WorkerSocket | None = socket
+        Leg.__init__(self, 0.0, loop)
+        self._socket: Socket | None = socket
         self.request: SocketSink = SocketSink(socket)
-
-    def on_pause(self) -> None:
-        """The client is full: stop reading, so that the worker feels it."""
-        if self._socket is not None:
-            self._socket.pause()
-
-    def on_resume(self) -> None:
-        """Read on."""
-        if self._socket is not None:
-            self._socket.resume()
 
     def on_abort(self, error: Exception) -> None:
         """Cut the connection."""
         if self._socket is not None:
-            self._socket.cut()
-
-    def detach(self) -> None:
-        """Let go of the connection."""
-        self._socket = None
+            self._socket.break_off()
 
 
-class SocketSink(Sink):
-    """What a worker is sent; ``end`` half-closes behind the last of it."""
-
-    __slots__ = ("_socket",)
-
-    def __init__(self, socket: WorkerSocket) -> None:
-        super().__init__()
-        self._socket: WorkerSocket | None = socket
-
-    def write(self, data: bytes, end: bool = False) -> None:
-        """Send."""
-        socket = self._socket
-        if socket is not None:
-            if data:
-                socket.send(data)
-            if end:
-                socket.finish()
-
-    def abort(self, error: Exception) -> None:
-        """Cut the connection."""
-        if self._socket is not None:
-            self._socket.cut()
-
-    def detach(self) -> None:
-        """Let go of the connection."""
-        self._socket = None
-        self.source = None
-
-
-class WorkerSocket(asyncio.Protocol):
+class WorkerSocket(Socket, asyncio.Protocol):
     """One connection to one worker."""
 
     __slots__ = (
-        *("worker", "leg", "lingers_since", "_sockets", "_transport", "_reader"),
-        *("_is_open", "_is_paused", "_got_bytes"),
+        *("worker", "leg", "lingers_since", "_sockets", "_reader"),
+        *("_is_open", "_got_bytes"),
     )
 
     def __init__(
         self, sockets: WorkerSockets, worker: Worker, loop: asyncio.AbstractEventLoop
     ) -> None:
+        super().__init__()
         self.worker = worker
         self.leg: SocketLeg | None = SocketLeg(self, loop)
         self.lingers_since = 0.0  # when the last was sent, 0 = not yet
         self._sockets = sockets
-        self._transport: asyncio.Transport | None = None
         self._reader = ResponseReader(self)
         self._is_open = False  # the worker's 101 has come
-        self._is_paused = False
         self._got_bytes = False
 
     # -- asyncio's side --------------------------------------------------------------
@@ -121,8 +78,8 @@ class WorkerSocket(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The worker accepted."""
         # uvloop's transports are no subclass of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
         self._sockets.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -156,7 +113,7 @@ class WorkerSocket(asyncio.Protocol):
         if self.leg is not None:
             kind = ReplyBroken if self._got_bytes else SendFailed
             self._fail(kind(failure(self.worker), "connection closed"))
-        self._transport = None
+        self.transport = None
         self._reader.close()
         self._sockets.closed(self)
 
@@ -195,44 +152,23 @@ class WorkerSocket(asyncio.Protocol):
     def shake_hands(self, request: WorkerRequest) -> None:
         """Ask for the upgrade."""
         self._reader.expect(may_switch=True)
-        self.send(encode_request(request, self.worker.authority))
-
-    def send(self, data: bytes) -> None:
-        """Write at once; nothing when the socket is already going."""
-        transport = self._transport
-        if transport is not None and not transport.is_closing():
-            transport.write(data)
+        assert self.leg is not None
+        self.leg.request.write(encode_request(request, self.worker.authority))
 
     def finish(self) -> None:
         """All is said: half-close, and drop what comes until the worker closes."""
         self.lingers_since = monotonic()
         self._let_go()
-        transport = self._transport
-        if transport is not None and not transport.is_closing():
-            self.resume()
-            if transport.can_write_eof():
-                transport.write_eof()
-            else:
-                transport.close()
+        self.half_close()
 
-    def pause(self) -> None:
-        """Stop reading."""
-        if not self._is_paused and self._transport is not None:
-            self._is_paused = True
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        """Read on."""
-        if self._is_paused:
-            self._is_paused = False
-            transport = self._transport
-            if transport is not None and not transport.is_closing():
-                transport.resume_reading()
+    def break_off(self) -> None:
+        """Drop the connection at once."""
+        self.cut()
 
     def cut(self) -> None:
         """Drop the connection at once."""
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
     # -- inside ----------------------------------------------------------------------
 
