@@ -104,7 +104,7 @@ class SocketSource(Source):
 
     def detach(self) -> None:
         """Let go of the socket."""
-        self._socket = None
+        self._socket = None  # type: ignore[misc]  # a slot of the heirs
 
 
 class SocketSink(Sink):

@@ -6,12 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from smgproxy.core.clock import monotonic
+from smgproxy.core.connection import BY_SOURCE, Connection
 from smgproxy.core.errors import BodyAborted, BodyStalled
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import BACKLOG_BYTES, Hold
 from smgproxy.core.message import RequestHead
 from smgproxy.core.turns import LARGE_READ_BYTES
-from smgproxy.downstream.http1_request import BY_SOURCE, Http1Request
+from smgproxy.downstream.http1_request import Http1Request
 from smgproxy.downstream.http1_response import Http1Response
 from smgproxy.downstream.peer import address_of, has_hung_up
 from smgproxy.wire.http1 import BadMessage
@@ -37,19 +38,17 @@ LINGER_BYTES = 4 * 1024 * 1024
 _BY_PIPELINE, _BY_TURN = BY_SOURCE << 1, BY_SOURCE << 2
 
 
-class Http1Connection(asyncio.Protocol):
+class Http1Connection(Connection, asyncio.Protocol):
     """One client; at most one exchange at a time, later requests wait as bytes."""
 
     __slots__ = (
         "_listener",
-        "transport",
         "_reader",
         "_exchange",
         "_source",
         "_response",
         "_is_request_complete",
         "_pipelined",
-        "_pauses",
         "_is_full",
         "_is_fresh",
         "_unsent_bytes",
@@ -60,15 +59,14 @@ class Http1Connection(asyncio.Protocol):
     )
 
     def __init__(self, listener: Listener) -> None:
+        super().__init__()
         self._listener = listener
-        self.transport: asyncio.Transport | None = None
         self._reader = RequestReader(self, listener.head_limits)
         self._exchange: Exchange | None = None
         self._source: Http1Request | None = None
         self._response: Http1Response | None = None
         self._is_request_complete = True
         self._pipelined = b""
-        self._pauses = 0
         self._is_fresh = True  # no request has come
         self._is_full = False  # the client has yet to read what it was sent
         self._unsent_bytes = 0  # of a response that is over, when last looked at
@@ -193,22 +191,9 @@ class Http1Connection(asyncio.Protocol):
         else:
             self._go_on()
 
-    def pause(self, why: int) -> None:
-        """Stop reading for one more reason."""
-        transport = self.transport
-        if not self._pauses and transport is not None and not transport.is_closing():
-            transport.pause_reading()
-        self._pauses |= why
-
-    def resume(self, why: int) -> None:
-        """Drop one reason; read on when none is left."""
-        if self._pauses & why:
-            self._pauses &= ~why
-            transport = self.transport
-            if not self._pauses and transport is not None:
-                if not transport.is_closing():
-                    self._since = monotonic()
-                    transport.resume_reading()
+    def on_read_on(self) -> None:
+        """The client could not be heard meanwhile: its clock begins anew."""
+        self._since = monotonic()
 
     def restart_stall_clock(self) -> None:
         """The client's turn begins now."""
@@ -300,13 +285,7 @@ class Http1Connection(asyncio.Protocol):
         """Half-close, then read and drop until the client closes or time is up."""
         self._lingered = 0
         self._since = monotonic()
-        transport = self.transport
-        if transport is not None and not transport.is_closing():
-            self.resume(BY_SOURCE | _BY_PIPELINE)
-            if transport.can_write_eof():
-                transport.write_eof()
-            else:
-                transport.close()
+        self.half_close()
 
     def _close(self) -> None:
         self._lingered = 0

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from smgproxy.downstream.http1 import Http1Connection
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-# Why reading from the client is paused: the body is not wanted now.
-BY_SOURCE = 1
 
 
 class Http1Request(Source):
@@ -27,12 +25,12 @@ class Http1Request(Source):
     def on_pause(self) -> None:
         """Stop reading from the client."""
         if self._connection is not None:
-            self._connection.pause(BY_SOURCE)
+            self._connection.pause()
 
     def on_resume(self) -> None:
         """Read from the client again."""
         if self._connection is not None:
-            self._connection.resume(BY_SOURCE)
+            self._connection.resume()
 
     def on_wanted(self) -> None:
         """Tell a client that waits for it to send its body (RFC 9110 10.1.1)."""

@@ -14,7 +14,6 @@ from smgproxy.core.connection import Socket, SocketSink, SocketSource
 from smgproxy.core.errors import BodyAborted
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import Hold
-from smgproxy.core.message import ResponseHead
 from smgproxy.downstream.peer import has_hung_up
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, cast
 
 from smgproxy.core.clock import monotonic
+from smgproxy.core.connection import BY_SOURCE, Connection
 from smgproxy.core.errors import (
     GatewayError,
     ReplyBroken,
@@ -31,8 +32,8 @@ HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
 # A longer body is handed over as it is rather than copied behind its head.
 _COPY_LIMIT = 16 * 1024
-# Why reading from the worker is paused.
-_BY_LEG, _BY_TURN = 1, 2
+# Another reason why reading is paused: others' turn.
+_BY_TURN = BY_SOURCE << 1
 # How an answer is fetched that still lies in the kernel when a write has failed.
 _REST_READ_BYTES = 64 * 1024
 _REST_READS = 64
@@ -73,30 +74,27 @@ class Http1Leg(Leg):
         self._connection = None
 
 
-class WorkerConnection(asyncio.Protocol):
+class WorkerConnection(Connection, asyncio.Protocol):
     """A connection to a worker: idle in its pool, or carrying exactly one leg."""
 
     __slots__ = (
         "_pool",
-        "_transport",
         "_reader",
         "_leg",
         "_upload",
         "_got_bytes",
         "_unsent",
-        "_pauses",
         "idle_since",
     )
 
     def __init__(self, pool: WorkerPool) -> None:
+        super().__init__()
         self._pool: WorkerPool | None = pool
-        self._transport: asyncio.Transport | None = None
         self._reader = ResponseReader(self)
         self._leg: Http1Leg | None = None
         self._upload: Http1Upload | None = None  # the leg's body, until it is sent
         self._got_bytes = False
         self._unsent = b""  # a request that leaves at the end of the loop's turn
-        self._pauses = 0
         self.idle_since = 0.0
 
     @property
@@ -107,14 +105,14 @@ class WorkerConnection(asyncio.Protocol):
     @property
     def is_usable(self) -> bool:
         """Whether a request may be sent: open, and nothing came unasked."""
-        transport = self._transport
+        transport = self.transport
         return transport is not None and not transport.is_closing()
 
     def send(
         self, request: WorkerRequest, authority: bytes, deadline: float
     ) -> Http1Leg:
         """Send a request; its leg is the only one until the response has ended."""
-        pool, transport = self._pool, self._transport
+        pool, transport = self._pool, self.transport
         assert pool is not None and transport is not None
         leg = self._begin(deadline)
         head = encode_request(request, authority)
@@ -129,7 +127,7 @@ class WorkerConnection(asyncio.Protocol):
     def send_unsent(self) -> None:
         """Write the request that waited for the end of the turn, if still wanted."""
         unsent, self._unsent = self._unsent, b""
-        transport = self._transport
+        transport = self.transport
         if transport is not None and not transport.is_closing():
             transport.write(unsent)
 
@@ -141,35 +139,20 @@ class WorkerConnection(asyncio.Protocol):
         In the chunked coding, unless the request has a Content-Length to keep to.
         """
         leg = self._begin(deadline)
-        assert self._transport is not None
-        self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        assert self.transport is not None
+        self.transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
         is_sized = any(name == b"content-length" for name, _ in request.headers)
         head = encode_request(request, authority, is_chunked=not is_sized)
         leg.request = self._upload = Http1Upload(self, head, not is_sized)
         return leg
-
-    def pause(self, why: int = _BY_LEG) -> None:
-        """Stop reading from the worker for one more reason."""
-        if not self._pauses and self._transport is not None:
-            self._transport.pause_reading()
-        self._pauses |= why
-
-    def resume(self, why: int = _BY_LEG) -> None:
-        """Drop one reason; read on when none is left."""
-        if self._pauses & why:
-            self._pauses &= ~why
-            transport = self._transport
-            if not self._pauses and transport is not None:
-                if not transport.is_closing():
-                    transport.resume_reading()
 
     def cut(self) -> None:
         """Drop the connection at once."""
         self._drop_upload()
         if self._pool is not None:
             self._pool.gone(self)
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
     def expire(self, now: float) -> None:
         """Fail the running leg if its time is up."""
@@ -186,7 +169,7 @@ class WorkerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The worker accepted."""
         # uvloop's transports are no subclass of asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Response bytes; one delivery to the leg for one read."""
@@ -211,10 +194,10 @@ class WorkerConnection(asyncio.Protocol):
         """The worker will send no more; asyncio closes the transport."""
         if self._leg is not None:
             self._reader.eof()
-        if self._leg is not None and self._transport is not None:
+        if self._leg is not None and self.transport is not None:
             # Nothing can complete the response now; a close would wait for a worker
             # that may never read the rest of its request.
-            self._transport.abort()
+            self.transport.abort()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -230,7 +213,7 @@ class WorkerConnection(asyncio.Protocol):
         if self._pool is not None:
             self._pool.gone(self)
             self._pool = None
-        self._transport = None
+        self.transport = None
         self._reader.close()
 
     def pause_writing(self) -> None:
@@ -249,7 +232,7 @@ class WorkerConnection(asyncio.Protocol):
 
     def transmit(self, *pieces: bytes) -> None:
         """Write with one call; nothing when the socket is already going."""
-        transport = self._transport
+        transport = self.transport
         if transport is not None and not transport.is_closing():
             transport.writelines(pieces)
 
@@ -306,7 +289,7 @@ class WorkerConnection(asyncio.Protocol):
         The transport died of a failed write, with the answer unread: a worker may
         answer and close with a request's body on its way (RFC 9112 section 9.6).
         """
-        transport = self._transport
+        transport = self.transport
         assert transport is not None
         sock = transport.get_extra_info("socket")
         if sock is None or transport.get_extra_info("sslcontext") is not None:
@@ -325,7 +308,7 @@ class WorkerConnection(asyncio.Protocol):
 
     def _settle(self) -> None:
         """The response is complete: back to the pool, or away."""
-        transport, pool = self._transport, self._pool
+        transport, pool = self.transport, self._pool
         self.resume()
         if (
             self._reader.is_reusable
