@@ -10,68 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai import AsyncOpenAI
 from websockets.asyncio.client import connect
-from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
-from smgproxy.fleet.worker import Worker, WorkerState
-from tests.e2e.stage import Stage, play
+from tests.e2e.realtime_worker import played, url
+from tests.e2e.stage import Stage
 from tests.fakes.certificates import Authority, Pair
 
 NODE = Path(__file__).parent / "node"
-
-
-async def _echo(socket: ServerConnection) -> None:
-    try:
-        async for message in socket:
-            if message == "close me":
-                await socket.close(4001, "as you wish")
-            elif message == "die":
-                socket.transport.abort()
-            else:
-                await socket.send(message)
-    except ConnectionClosed:
-        pass
-
-
-def _register(stage: Stage, url: str) -> None:
-    worker = Worker("id-ws", url)
-    worker.models = [{"id": "rt/model"}]
-    worker.labels = {"realtime": "true"}
-    worker.state = WorkerState.READY
-    stage.gateway.registry.add(worker)
-
-
-def _played(scene: Any, pair: Pair | None = None, **rooms: Any) -> None:
-    """Run a scene with one worker that is a server of the library."""
-
-    async def whole(stage: Stage) -> None:
-        server = await serve(
-            _echo,
-            "127.0.0.1",
-            0,
-            select_subprotocol=lambda _, offered: offered[0] if offered else None,
-            max_size=None,
-            ssl=None if pair is None else pair.serving(),
-        )
-        async with server:
-            port = next(iter(server.sockets)).getsockname()[1]
-            _register(stage, f"http{'s' if pair else ''}://127.0.0.1:{port}")
-            await scene(stage)
-
-    play(whole, **rooms)
-
-
-def _url(stage: Stage, scheme: str = "ws") -> str:
-    return f"{scheme}://127.0.0.1:{stage.port}/v1/realtime?model=rt/model"
 
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
 def test_the_websockets_library_talks_to_itself(compression: str | None) -> None:
     async def scene(stage: Stage) -> None:
         async with connect(
-            _url(stage),
+            url(stage),
             compression=compression,
             max_size=None,
             subprotocols=[Subprotocol("realtime")],
@@ -87,7 +42,7 @@ def test_the_websockets_library_talks_to_itself(compression: str | None) -> None
             await (await socket.ping())
         assert (socket.close_code, socket.close_reason) == (1000, "")
 
-    _played(scene)
+    played(scene)
 
 
 def test_codes_and_reasons_reach_the_api() -> None:
@@ -96,7 +51,7 @@ def test_codes_and_reasons_reach_the_api() -> None:
             ("close me", 4001, "as you wish"),
             ("die", 1011, "the connection to the worker is lost"),
         ):
-            async with connect(_url(stage)) as socket:
+            async with connect(url(stage)) as socket:
                 await socket.send(message)
                 with pytest.raises(ConnectionClosed) as caught:
                     await socket.recv()
@@ -104,16 +59,30 @@ def test_codes_and_reasons_reach_the_api() -> None:
                 assert received is not None
                 assert (received.code, received.reason) == (code, reason)
 
-    _played(scene)
+    played(scene)
+
+
+def test_the_openai_client_has_a_session() -> None:
+    async def scene(stage: Stage) -> None:
+        async with AsyncOpenAI(
+            api_key="sk-worker", base_url=f"http://127.0.0.1:{stage.port}/v1"
+        ) as client:
+            async with client.realtime.connect(model="rt/model") as session:
+                await session.input_audio_buffer.append(audio="AAAA")
+                # The worker echoes, so what was asked comes back.
+                event = json.loads(await session.recv_bytes())
+                assert event == {"type": "input_audio_buffer.append", "audio": "AAAA"}
+
+    played(scene)
 
 
 def test_a_refusal_is_an_http_status() -> None:
     async def scene(stage: Stage) -> None:
         with pytest.raises(InvalidStatus) as caught:
-            await connect(_url(stage).replace("rt/model", "nobody"))
+            await connect(url(stage).replace("rt/model", "nobody"))
         assert caught.value.response.status_code == 404
 
-    _played(scene)
+    played(scene)
 
 
 def test_tls_on_both_sides(
@@ -121,25 +90,25 @@ def test_tls_on_both_sides(
 ) -> None:
     async def scene(stage: Stage) -> None:
         context = authority.trusting()
-        async with connect(_url(stage, "wss"), ssl=context, max_size=None) as socket:
+        async with connect(url(stage, "wss"), ssl=context, max_size=None) as socket:
             big = os.urandom(3_000_000)
             await socket.send(big)
             assert await socket.recv() == big
         assert socket.close_code == 1000
-        async with connect(_url(stage, "wss"), ssl=context) as socket:
+        async with connect(url(stage, "wss"), ssl=context) as socket:
             await socket.send("die")
             with pytest.raises(ConnectionClosed) as caught:
                 await socket.recv()
             assert caught.value.rcvd is not None and caught.value.rcvd.code == 1011
 
     tls = {**https, "ca_cert_paths": (authority.path,)}
-    _played(scene, server, tls=tls)
+    played(scene, server, tls=tls)
 
 
 def test_many_sessions_lose_and_reorder_nothing() -> None:
     async def scene(stage: Stage) -> None:
         async def one(number: int) -> None:
-            async with connect(_url(stage), compression=None) as socket:
+            async with connect(url(stage), compression=None) as socket:
                 sent = [f"{number}-{at}-" + "x" * 4000 for at in range(50)]
 
                 async def send() -> None:
@@ -153,7 +122,7 @@ def test_many_sessions_lose_and_reorder_nothing() -> None:
         await asyncio.gather(*[one(number) for number in range(40)])
         assert stage.gateway.realtime.stats.closes == {("client", "1000"): 40}
 
-    _played(scene)
+    played(scene)
 
 
 def test_the_ws_client_of_node() -> None:
@@ -164,7 +133,7 @@ def test_the_ws_client_of_node() -> None:
 
     async def scene(stage: Stage) -> None:
         child = await asyncio.create_subprocess_exec(
-            *(node, "realtime.mjs", _url(stage)),
+            *(node, "realtime.mjs", url(stage)),
             cwd=NODE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -173,7 +142,7 @@ def test_the_ws_client_of_node() -> None:
         assert child.returncode == 0, error.decode()
         found.update(json.loads(out))
 
-    _played(scene)
+    played(scene)
     assert found == {
         "protocol": "realtime",
         "echoed": ["hello", "binary:3"],
