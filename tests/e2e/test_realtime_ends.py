@@ -40,9 +40,37 @@ def _hearing(seen: list[Frame | None]) -> Callable[..., Awaitable[None]]:
     return script
 
 
-@pytest.mark.parametrize(
-    "code, reason", [(None, ""), (1000, ""), (1001, "tab"), (3000, "ä"), (4999, "x")]
-)
+CLOSES = [(None, ""), (1000, ""), (1001, "tab"), (3000, "ä"), (4999, "x" * 123)]
+
+
+@pytest.mark.parametrize("code, reason", CLOSES)
+def test_a_clients_close_reaches_the_worker_and_its_answer_the_client(
+    code: int | None, reason: str
+) -> None:
+    seen: list[Frame] = []
+
+    async def script(connection: Connection, request: Received) -> None:
+        peer = await accept(connection, request)
+        seen.append(await peer.read())
+        await peer.close(4321, "as the worker says")
+        assert await peer.at_end() == b""
+        connection.close()
+
+    async def scene(stage: Stage) -> None:
+        client = await SocketClient.open(stage.port)
+        await client.close(code, reason)
+        got = await client.read()
+        assert (got.code, got.reason) == (4321, "as the worker says")
+        assert await client.at_end() == b""
+        assert seen[0].payload == (b"" if code is None else close_payload(code, reason))
+        stats = stage.gateway.realtime.stats
+        assert stats.closes == {("client", str(code or 1005)): 1}
+        client.client.close()
+
+    play(scene, script, kind=RealtimeWorker)
+
+
+@pytest.mark.parametrize("code, reason", CLOSES)
 def test_a_workers_close_reaches_the_client_and_its_answer_the_worker(
     code: int | None, reason: str
 ) -> None:

@@ -10,7 +10,7 @@ from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
 
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.websocket import CLOSE, TEXT, Peer, RealtimeWorker, echo
+from tests.fakes.websocket import CLOSE, TEXT, Peer, RealtimeWorker, accept, echo
 from tests.fakes.worker import Connection, Received
 
 
@@ -98,9 +98,8 @@ class Http2Socket:
             if isinstance(event, ResponseReceived):
                 self.headers = {str(k): str(v) for k, v in event.headers or ()}
             elif isinstance(event, DataReceived):
-                assert event.data is not None and event.flow_controlled_length
-                self.frames.feed_data(event.data)
-                self._h2.acknowledge_received_data(event.flow_controlled_length, 1)
+                self.frames.feed_data(event.data or b"")
+                self._h2.acknowledge_received_data(event.flow_controlled_length or 0, 1)
             elif isinstance(event, StreamEnded):
                 self.is_ended = True
                 self.frames.feed_eof()
@@ -163,8 +162,6 @@ def test_a_stream_that_is_taken_back_ends_the_session() -> None:
 
 def test_a_worker_that_is_lost_is_a_1011_here_too() -> None:
     async def script(connection: Connection, request: Received) -> None:
-        from tests.fakes.websocket import accept
-
         await accept(connection, request)
         connection.reset()
 
@@ -188,3 +185,61 @@ def test_a_broken_frame_is_answered_with_a_close() -> None:
         socket.close()
 
     play(scene, echo, kind=RealtimeWorker)
+
+
+def test_limits_are_told_here_too() -> None:
+    async def scene(stage: Stage) -> None:
+        socket = await Http2Socket.connect(stage.port)
+        assert await socket.open() == "200"
+        await socket.read_on()
+        got = await socket.peer.read()
+        assert (got.code, got.reason) == (1001, "idle for 1 seconds")
+        socket.close()
+
+    limits = {"realtime_idle_timeout_secs": 1}
+    play(scene, echo, kind=RealtimeWorker, realtime=limits)
+
+
+def test_the_end_of_the_gateway_is_the_end_of_the_session() -> None:
+    async def scene(stage: Stage) -> None:
+        socket = await Http2Socket.connect(stage.port)
+        assert await socket.open() == "200"
+        stage.gateway.stop()
+        stage.gateway.stop()  # at once: the second signal of ruling 20
+        stats = stage.gateway.realtime.stats
+        # h2 as a client takes no frame behind a GOAWAY, so the Close is not read.
+        await eventually(lambda: stats.closes == {("gateway", "1001"): 1})
+        socket.close()
+
+    play(scene, echo, kind=RealtimeWorker)
+
+
+def test_a_client_that_gives_no_window_holds_its_worker() -> None:
+    sent = 0
+
+    async def script(connection: Connection, request: Received) -> None:
+        nonlocal sent
+        peer = await accept(connection, request)
+        for _ in range(512):
+            await peer.send(TEXT, b"*" * 65536)
+            sent += 1
+        await peer.close(1000)
+        connection.close()
+
+    async def scene(stage: Stage) -> None:
+        socket = await Http2Socket.connect(stage.port)
+        assert await socket.open() == "200"
+        before = -1
+        while before != sent:
+            before = sent
+            await asyncio.sleep(0.2)
+        assert sent < 256, "64 KiB each, into the kernel's buffers"
+        reading = asyncio.create_task(socket.read_on())
+        for _ in range(512):
+            assert (await socket.peer.read()).payload == b"*" * 65536
+        assert (await socket.peer.read()).code == 1000
+        await socket.peer.close(1000)
+        await reading
+        socket.close()
+
+    play(scene, script, kind=RealtimeWorker)
