@@ -1,8 +1,8 @@
 """Realtime sessions on many connections: what the relay adds, and what it loses.
 
     python -m loadtest.tools.realtime PORT --serve
-    python -m loadtest.tools.realtime PORT --conns N [--a-second R] [--bytes B]
-                                      [--seconds S] [--warmup S]
+    python -m loadtest.tools.realtime PORT --conns N [--a-second R | --busy]
+                                      [--bytes B] [--seconds S] [--warmup S]
 
 The first is the worker: it answers a gateway's probes, and each message with one of
 the same size. The second opens its sessions, sends on each R messages a second, by
@@ -192,6 +192,7 @@ class Client(asyncio.Protocol):
 
     def __init__(self, tally: Tally, size: int) -> None:
         self.sent = self.got = 0
+        self.is_busy = False  # each answer is followed by a message at once
         self.tally = tally
         self.is_open = asyncio.get_running_loop().create_future()
         self._head = head_of(size, _MASK)
@@ -236,6 +237,8 @@ class Client(asyncio.Protocol):
             self.tally.reordered += 1
         self.got = number + 1
         self.tally.round_us.append((time.monotonic_ns() - sent_ns) // 1000)
+        if self.is_busy:
+            self.send()
 
 
 async def open_all(settings: argparse.Namespace, tally: Tally) -> list[Client]:
@@ -267,23 +270,39 @@ async def send_by_turns(clients: list[Client], a_second: float, until: float) ->
         await asyncio.sleep(0.001)
 
 
+async def talk(clients: list[Client], settings: argparse.Namespace) -> None:
+    """Talk for ``--seconds``: by turns, or as fast as answers come."""
+    until = time.monotonic() + settings.seconds
+    if settings.a_second:
+        await send_by_turns(clients, settings.a_second, until)
+    elif settings.busy:
+        await asyncio.sleep(settings.seconds)
+        for client in clients:
+            client.is_busy = False
+    last = time.monotonic() + _LAST_SECS
+    while any(c.got < c.sent for c in clients) and time.monotonic() < last:
+        await asyncio.sleep(0.001)
+
+
 async def run(settings: argparse.Namespace) -> None:
     """Open the sessions, talk for the set time, and say what was seen."""
     clients = await open_all(settings, opening := Tally())
     if settings.a_second:
         until = time.monotonic() + settings.warmup
         await send_by_turns(clients, settings.a_second, until)
+    elif settings.busy:
+        for client in clients:
+            client.is_busy = True
+            client.send()
+        await asyncio.sleep(settings.warmup)
     tally = Tally()
     tally.open, tally.errors = opening.open, opening.errors
     for client in clients:
         client.tally = tally
     print(json.dumps({"phase": "begin"}), flush=True)
     start = time.monotonic()
-    if settings.a_second:
-        await send_by_turns(clients, settings.a_second, start + settings.seconds)
-        last = time.monotonic() + _LAST_SECS
-        while any(c.got < c.sent for c in clients) and time.monotonic() < last:
-            await asyncio.sleep(0.001)
+    if settings.a_second or settings.busy:
+        await talk(clients, settings)
         tally.lost += sum(client.sent - client.got for client in clients)
     said = {"phase": "end", "seconds": time.monotonic() - start}
     print(json.dumps(said | tally.figures()), flush=True)
@@ -304,6 +323,7 @@ def main() -> None:
     parser.add_argument("--serve", action="store_true")
     parser.add_argument("--conns", type=int, default=100)
     parser.add_argument("--a-second", type=float, default=0)
+    parser.add_argument("--busy", action="store_true")
     parser.add_argument("--bytes", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--warmup", type=float, default=1)

@@ -115,8 +115,9 @@ class Realtime:
         "each, both ways together. The worker answers each message with one, so there "
         "and back is twice through the gateway."
     )
-    # Without a proxy, to tell what is the worker's and the clients' own.
-    programs: tuple[str, ...] = ("direct", "ours", "smg")
+    # Without a proxy, to tell what is the worker's and the clients' own; and those
+    # that look at no frame, to tell what is the kernel's.
+    programs: tuple[str, ...] = ("direct", "ours", "smg", "nginx", "haproxy")
     rounds: int = 3
     metrics: tuple[Metric, ...] = _metrics()
 
@@ -126,7 +127,7 @@ class Realtime:
             running_python_worker(stage, "realtime", "--serve") as worker_port,
             running(stage, program, worker_port) as target,
         ):
-            if target.pid is not None:
+            if program.name in ("ours", "smg"):
                 label_worker(target.port)
             figures = self._idle(stage, target)
             for load in LOADS:

@@ -65,14 +65,18 @@ class Direction(Sink):
         if data:
             self.moved_bytes += len(data)
             self.out.write(data)
-        if watch.closing is not None:
-            session.on_close(self)
-        if end:
-            session.on_end(self)
+        if end or watch.closing is not None:
+            self._follow(end)
 
     def abort(self, error: Exception) -> None:
         """The side's connection broke."""
         self._session.on_end(self)
+
+    def _follow(self, end: bool) -> None:
+        if self.watch.closing is not None:
+            self._session.on_close(self)
+        if end:
+            self._session.on_end(self)
 
     def _pass(self, data: bytes) -> None:
         if data:

@@ -57,16 +57,15 @@ class Closing:
 
 
 class FrameWatch:
-    """One direction of a session: counts frames, and refuses what is none.
+    """One direction of a session: knows where frames end, and refuses what is none.
 
     A frame's header goes on only once it is known to be good, and a Close only whole;
     everything else passes as it comes. Behind a Close, or an error, nothing passes.
     """
 
     __slots__ = (
-        *("_is_client", "_mask", "_head_bytes", "_idle", "_within", "_table"),
-        *("_left", "_held", "_message_bytes", "_most", "_is_over"),
-        *("closing", "frames"),
+        *("_is_client", "_idle", "_within", "_rules"),
+        *("_left", "_held", "_message_bytes", "_is_over", "closing"),
     )
 
     def __init__(
@@ -76,18 +75,18 @@ class FrameWatch:
         else at least what a frame of 7 bits of length holds.
         """
         self._is_client = is_client
-        self._mask = _MASKED if is_client else 0
-        self._head_bytes = 6 if is_client else 2
-        self._idle = _TABLES[False, has_deflate]
-        self._within = _TABLES[True, has_deflate]
-        self._table = self._idle
+        mask, head_bytes = (_MASKED, 6) if is_client else (0, 2)
+        most = max_message_bytes or 1 << 63
+        self._idle = _TABLES[False, has_deflate], mask, head_bytes, most
+        self._within = _TABLES[True, has_deflate], mask, head_bytes, most
+        self._rules = self._idle
         self._left = 0  # bytes of the running frame that have yet to come
-        self._held = b""  # the beginning of a frame, too short to judge
+        # The beginning of a frame, too short to judge; None: there is none. Empty
+        # where nothing passes any more.
+        self._held: bytes | None = None
         self._message_bytes = 0  # of the fragments so far
-        self._most = max_message_bytes or 1 << 63
         self._is_over = False
         self.closing: Closing | None = None  # set when a Close has passed
-        self.frames = 0
 
     @property
     def is_between(self) -> bool:
@@ -101,42 +100,36 @@ class FrameWatch:
         if at >= size:
             self._left = at - size
             return data
-        if self._is_over:
-            return b""
-        if self._held:
+        if self._held is not None:
+            if self._is_over:
+                return b""
             data = self._held + data
-            self._held = b""
+            self._held = None
             size = len(data)
-        table, mask, head_bytes = self._table, self._mask, self._head_bytes
-        frames = 0
+        table, mask, head_bytes, most = self._rules
         while size - at > 1:
-            end = -1
             length = data[at + 1] ^ mask
             # The usual frames, a whole message each, without a call.
             if not table[data[at]]:
                 if length < 126:
-                    end = at + head_bytes + length
-                elif length == 126 and size - at > 3:
+                    at += head_bytes + length
+                    continue
+                if length == 126 and size - at > 3:
                     length = data[at + 2] << 8 | data[at + 3]
-                    if 125 < length <= self._most:
-                        end = at + 2 + head_bytes + length
-                    else:
-                        length = 126
-            if end >= 0:
-                at = end
-            else:
-                end = self._walk(data, at, length)
-                if end < 0:
-                    break
-                at = end
-                table = self._table
-                if self.closing is not None:
-                    size = at
-            frames += 1
-        self.frames += frames
+                    if 125 < length <= most:
+                        at += head_bytes + 2 + length
+                        continue
+                    length = 126
+            end = self._walk(data, at, length)
+            if end < 0:
+                break
+            at = end
+            table = self._rules[0]
+            if self.closing is not None:
+                size = at
         if at >= size:
             self._left = at - size
-            return data[:size] if self._is_over else data
+            return data if self.closing is None else data[:size]
         self._left = 0
         self._held = data[at:]
         return data[:at]
@@ -146,7 +139,7 @@ class FrameWatch:
         try:
             return self._end_of(data, at, length)
         except FrameError as error:
-            self._is_over = True
+            self._end()
             self._left = 0
             error.passed = data[:at]
             raise
@@ -155,17 +148,17 @@ class FrameWatch:
         if length > 127:
             is_masked = bool(data[at + 1] & _MASKED)
             raise FrameError("frame is masked" if is_masked else "frame is not masked")
-        kind = self._table[data[at]]
+        table, _, head_bytes, _ = self._rules
+        kind = table[data[at]]
         if kind > _CLOSE:
             raise FrameError(_FAULTS[kind])
         if kind >= _CONTROL:
             if length > _MAX_CONTROL_BYTES:
                 raise FrameError("control frame is too long")
-            end = at + self._head_bytes + length
+            end = at + head_bytes + length
             if kind == _CONTROL:
                 return end
             return self._take_close(data, at, end)
-        head_bytes = self._head_bytes
         if length > 125:
             width = 2 if length == 126 else 8
             if len(data) - at < 2 + width:
@@ -179,21 +172,25 @@ class FrameWatch:
         """A frame of a message: how long that is by now, and whether it goes on."""
         if kind == _MIDDLE or kind == _LAST:
             length += self._message_bytes
-        if length > self._most:
+        if length > self._rules[3]:
             raise FrameError("message is too big", TOO_BIG)
         if kind == _FIRST or kind == _MIDDLE:
             self._message_bytes = length
-            self._table = self._within
+            self._rules = self._within
         else:
             self._message_bytes = 0
-            self._table = self._idle
+            self._rules = self._idle
 
     def _take_close(self, data: bytes, at: int, end: int) -> int:
         if len(data) < end:
             return -1
         self.closing = read_close(data[at:end], is_masked=self._is_client)
-        self._is_over = True
+        self._end()
         return end
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._held = b""
 
 
 def read_close(frame: bytes, *, is_masked: bool) -> Closing:

@@ -1,4 +1,4 @@
-"""Connections: pauses that add up, an orderly end, and bytes that go straight through."""
+"""Connections: pauses that add up, an orderly end, bytes that go straight through."""
 
 from __future__ import annotations
 
