@@ -21,8 +21,8 @@ from loadtest.trials.trial import get, tool
 
 TEXT_BYTES, AUDIO_BYTES = 300, 4096
 CONNS = 100
-# Messages a second of all sessions, both ways: few and many.
-CALM, BUSY = 5_000, 12_000
+# Messages a second of all sessions, both ways: few and some. Busy is as many as go.
+CALM, STEADY = 5_000, 12_000
 AUDIO_CONNS, AUDIO_A_SECOND = 500, 50
 IDLE = 1000
 SECS, WARM_UP_SECS = 4.0, 1.0
@@ -55,13 +55,14 @@ class Load:
 
     name: str
     conns: int
-    a_second: float  # messages a second on each session, both ways
+    a_second: float  # messages a second on each session, both ways; 0: busy
     size: int
 
     def figures(self, stage: Stage, target: Target) -> Figures:
         """Talk for the set time; what a message cost, and how long a round took."""
         argv = tool(stage, "realtime", target.port, "--conns", str(self.conns))
-        argv += ["--a-second", str(self.a_second / 2), "--bytes", str(self.size)]
+        rate = ["--a-second", str(self.a_second / 2)] if self.a_second else ["--busy"]
+        argv += [*rate, "--bytes", str(self.size)]
         argv += ["--seconds", str(SECS), "--warmup", str(WARM_UP_SECS)]
         meter = Meter(target)
         with LoadTool(stage, argv) as client:
@@ -82,19 +83,22 @@ class Load:
 
 LOADS = (
     Load("realtime.calm", CONNS, CALM / CONNS, TEXT_BYTES),
-    Load("realtime.busy", CONNS, BUSY / CONNS, TEXT_BYTES),
+    Load("realtime.steady", CONNS, STEADY / CONNS, TEXT_BYTES),
+    Load("realtime.busy", CONNS, 0, TEXT_BYTES),
     Load("realtime.audio", AUDIO_CONNS, AUDIO_A_SECOND, AUDIO_BYTES),
 )
 
 
 def _metrics() -> tuple[Metric, ...]:
-    calm, busy = f"{CALM // 1000}k/s", f"{BUSY // 1000}k/s"
+    calm, steady = f"{CALM // 1000}k/s", f"{STEADY // 1000}k/s"
     return (
         Metric("realtime.idle", f"RSS growth, {IDLE:,} idle sessions, MiB", 1),
         Metric("realtime.calm.cpu", f"CPU per message, {calm}, us", 1),
         Metric("realtime.calm.p99", f"There and back, {calm}, p99, ms", 2),
-        Metric("realtime.busy.cpu", f"CPU per message, {busy}, us", 1),
-        Metric("realtime.busy.p99", f"There and back, {busy}, p99, ms", 2),
+        Metric("realtime.steady.cpu", f"CPU per message, {steady}, us", 1),
+        Metric("realtime.steady.p99", f"There and back, {steady}, p99, ms", 2),
+        Metric("realtime.busy.cpu", "CPU per message, busy, us", 1),
+        Metric("realtime.busy.rate", "Messages/s, busy"),
         Metric("realtime.audio.cpu", "Audio: CPU per message, us", 1),
         Metric("realtime.audio.rate", "Audio: messages/s"),
         Metric("realtime.audio.p50", "Audio: there and back, p50, ms", 2),
@@ -105,12 +109,13 @@ def _metrics() -> tuple[Metric, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Realtime:
-    """Idle sessions, then small messages at two rates, then audio both ways."""
+    """Idle sessions, then small messages at three rates, then audio both ways."""
 
     name: str = "realtime"
     title: str = (
         f"{IDLE:,} silent sessions; {CONNS} sessions with messages of {TEXT_BYTES} "
-        f"bytes, {CALM:,} and {BUSY:,} a second of all, both ways together; "
+        f"bytes, {CALM:,} and {STEADY:,} a second of all, both ways together, then busy, "
+        "each with the next as soon as one is answered; "
         f"{AUDIO_CONNS} sessions with {AUDIO_A_SECOND} of {AUDIO_BYTES} bytes a second "
         "each, both ways together. The worker answers each message with one, so there "
         "and back is twice through the gateway."
