@@ -114,8 +114,8 @@ class Realtime:
     name: str = "realtime"
     title: str = (
         f"{IDLE:,} silent sessions; {CONNS} sessions with messages of {TEXT_BYTES} "
-        f"bytes, {CALM:,} and {STEADY:,} a second of all, both ways together, then busy, "
-        "each with the next as soon as one is answered; "
+        f"bytes, {CALM:,} and {STEADY:,} a second of all, both ways together, then "
+        "busy, each with the next as soon as one is answered; "
         f"{AUDIO_CONNS} sessions with {AUDIO_A_SECOND} of {AUDIO_BYTES} bytes a second "
         "each, both ways together. The worker answers each message with one, so there "
         "and back is twice through the gateway."

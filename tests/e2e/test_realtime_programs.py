@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
 from websockets.asyncio.client import connect
+from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
@@ -20,6 +23,7 @@ from tests.e2e.stage import Stage
 from tests.fakes.certificates import Authority, Pair
 
 NODE = Path(__file__).parent / "node"
+GUIDE = Path(__file__).parents[2] / "docs" / "realtime.md"
 
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
@@ -74,6 +78,32 @@ def test_the_openai_client_has_a_session() -> None:
                 assert event == {"type": "input_audio_buffer.append", "audio": "AAAA"}
 
     played(scene)
+
+
+def test_the_python_example_of_the_guide_works() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    heard: list[str | None] = []
+
+    async def greet(socket: ServerConnection) -> None:
+        assert socket.request is not None
+        heard.append(socket.request.headers.get("Authorization"))
+        await socket.send('{"type":"session.created"}')
+        await socket.send(f"heard {await socket.recv()!r}")
+        await socket.wait_closed()
+
+    async def scene(stage: Stage) -> None:
+        guided = example.replace(
+            "ws://127.0.0.1:30000/v1/realtime?model=sim-model", url(stage)
+        )
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", guided), stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await child.communicate()
+        said = '{"type": "response.create"}'
+        assert out.decode().splitlines() == ["session.created", f"heard {said!r}"]
+
+    played(scene, script=greet)
+    assert heard == ["Bearer your-api-key"]
 
 
 def test_a_refusal_is_an_http_status() -> None:
