@@ -36,6 +36,7 @@ from smgproxy.downstream.listener import Listener
 from smgproxy.drain import Drain, DrainTimes
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.registry import Registry
+from smgproxy.fleet.shedding import Shedding
 from smgproxy.places import address_of, bound, log_outputs, sockets
 from smgproxy.probes import ProbeThread
 from smgproxy.routing.labelled import REALTIME
@@ -60,7 +61,7 @@ from smgproxy.telemetry.stats import (
 )
 from smgproxy.tls.certificates import TlsFileError
 from smgproxy.tls.live import LiveCredentials
-from smgproxy.upstream.pool import Upstream
+from smgproxy.upstream.calls import Upstream
 
 _log = logging.getLogger("smgproxy.gateway")
 KEEPALIVE_SWEEP_SECS = 0.25
@@ -90,7 +91,10 @@ class Gateway:
 
         self.registry = Registry()
         self._tls = LiveCredentials(settings.tls, ALPN)
-        self.upstream = Upstream(loop, self._tls.worker)
+        self.shedding = Shedding(
+            settings.overload.is_asked_for, settings.fleet.load_monitor_interval
+        )
+        self.upstream = Upstream(loop, self._tls.worker, self.shedding)
         telemetry = settings.telemetry
         bounds = telemetry.prometheus_duration_buckets or DURATION_BOUNDS
         self.http, self.router_stats = HttpStats(bounds), RouterStats(bounds)
@@ -102,11 +106,7 @@ class Gateway:
             telemetry.log_level, telemetry.log_json, self._log_outputs
         )
         self.router = Router(
-            self.registry,
-            settings.routing,
-            settings.policies,
-            sheds=settings.overload.is_asked_for,
-            retry_secs=settings.fleet.load_monitor_interval,
+            self.registry, settings.routing, settings.policies, self.shedding
         )
         self.fleet = Fleet(
             self.registry,
@@ -373,7 +373,7 @@ class Gateway:
             {} if self.budgets is None else self.budgets.counts,
             [
                 self._gate_families,
-                lambda: overload_families(*self.router.overload_counts),
+                lambda: overload_families(*self.shedding.counts),
                 PolicyFamilies(self.router.policies).collect,
                 self._discovery.families,
                 self.realtime.stats.families,

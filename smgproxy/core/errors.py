@@ -200,16 +200,13 @@ class NoAvailableWorkers(GatewayError):
 
 
 class OverloadShed(GatewayError):
-    """Every worker of the model has too much to do, and overload is to be shed."""
+    """Who could serve the model has too much to do, and overload is to be shed."""
 
     status = 503
     code = "worker_overload_protection_shed"
 
-    def __init__(self, model: str, retry_secs: int) -> None:
-        super().__init__(
-            f"All workers for model '{model}' are overloaded",
-            ((b"retry-after", b"%d" % max(retry_secs, 1)),),
-        )
+    def __init__(self, message: str, retry_secs: int) -> None:
+        super().__init__(message, ((b"retry-after", b"%d" % max(retry_secs, 1)),))
 
 
 class NoWorkers(GatewayError):

@@ -128,15 +128,21 @@ class ResponseHead:
 
 class WorkerRequest:
     """What one attempt sends to a worker, free of framing; a body that is streamed
-    is not in it.
+    is not in it. ``model`` is what it is for, if it may be shed; "": it may not.
     """
 
-    __slots__ = ("method", "path", "headers", "body")
+    __slots__ = ("method", "path", "headers", "body", "model")
 
     def __init__(
-        self, method: bytes, path: bytes, headers: Headers, body: bytes = b""
+        self,
+        method: bytes,
+        path: bytes,
+        headers: Headers,
+        body: bytes = b"",
+        model: str = "",
     ) -> None:
         self.method = method
         self.path = path
         self.headers = headers
         self.body = body
+        self.model = model

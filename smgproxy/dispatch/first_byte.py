@@ -7,8 +7,8 @@ import asyncio
 from smgproxy.core.errors import FirstByteTimeout
 from smgproxy.core.message import ResponseHead, WorkerRequest
 from smgproxy.fleet.worker import Worker
+from smgproxy.upstream.calls import Upstream
 from smgproxy.upstream.leg import Leg
-from smgproxy.upstream.pool import Upstream
 
 
 class FirstByteLimit:

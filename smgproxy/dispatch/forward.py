@@ -32,8 +32,8 @@ from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router
 from smgproxy.telemetry.stats import RouterStats
+from smgproxy.upstream.calls import Upstream
 from smgproxy.upstream.leg import Leg
-from smgproxy.upstream.pool import Upstream
 
 # With retries off, a body of this size or more is sent once and not kept meanwhile.
 ONE_SHOT_BYTES = 1024 * 1024
@@ -237,7 +237,7 @@ class Forwarder:
         headers = headers_to_worker(
             exchange.head, exchange.id, worker, len(body), exchange.has_gateway_key
         )
-        return WorkerRequest(b"POST", path, headers, body)
+        return WorkerRequest(b"POST", path, headers, body, model)
 
     def _releases(self, call: Call, endpoint: Endpoint) -> bool:
         """Whether the body is let go with its send: a large one without retries.

@@ -28,7 +28,7 @@ from smgproxy.dispatch.charge import reserve_unread
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.realtime_attempt import Picks
 from smgproxy.fleet.worker import Worker
-from smgproxy.upstream.pool import Upstream
+from smgproxy.upstream.calls import Upstream
 
 # Every such route, and its metrics label.
 NAMES = {

@@ -18,7 +18,8 @@ from smgproxy.fleet.registry import Registry
 from smgproxy.routing.labelled import LabelledRouter
 from smgproxy.telemetry.realtime import RealtimeStats
 from smgproxy.telemetry.stats import RouterStats
-from smgproxy.upstream.pool import Secure, Upstream
+from smgproxy.upstream.calls import Upstream
+from smgproxy.upstream.pool import Secure
 from smgproxy.upstream.websocket import WorkerSockets
 
 

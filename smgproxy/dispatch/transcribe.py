@@ -30,8 +30,8 @@ from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router
 from smgproxy.telemetry.stats import RouterStats
+from smgproxy.upstream.calls import Upstream
 from smgproxy.upstream.leg import Leg
-from smgproxy.upstream.pool import Upstream
 
 
 class Transcriptions:
@@ -222,14 +222,17 @@ class _Parcel:
         assert self.routed.worker is not None
         return self.routed.worker
 
+    @property
+    def _served(self) -> str:
+        return self.asked if self.fallback is None else self.fallback.model
+
     def head(self) -> bytes:
         """What stands before the file."""
         return self.form.head(self._boundary)
 
     def tail(self) -> bytes:
         """What stands behind it."""
-        model = self.asked if self.fallback is None else self.fallback.model
-        return self.form.tail(model, self._boundary)
+        return self.form.tail(self._served, self._boundary)
 
     def request(self, size: int | None) -> WorkerRequest:
         """The request that carries it; in the chunked coding without a ``size``."""
@@ -242,4 +245,5 @@ class _Parcel:
             exchange.has_gateway_key,
             b"multipart/form-data; boundary=" + self._boundary,
         )
-        return WorkerRequest(b"POST", self.endpoint.path.encode(), headers)
+        path = self.endpoint.path.encode()
+        return WorkerRequest(b"POST", path, headers, model=self._served)

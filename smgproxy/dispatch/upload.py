@@ -23,8 +23,8 @@ from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
 from smgproxy.routing.router import Router
 from smgproxy.telemetry.stats import RouterStats
+from smgproxy.upstream.calls import Upstream
 from smgproxy.upstream.leg import Leg
-from smgproxy.upstream.pool import Upstream
 
 # The body is not read, so neither is the model's name in it.
 _MODEL = "unknown"
@@ -99,7 +99,7 @@ class Uploads:
         try:
             answer = await self._upstream.upload(
                 worker,
-                WorkerRequest(b"POST", endpoint.path.encode(), headers),
+                WorkerRequest(b"POST", endpoint.path.encode(), headers, model=_MODEL),
                 exchange.request,
                 head.content_length,
                 worker.http_pool.timeout_secs,

@@ -6,9 +6,10 @@ import dataclasses
 import math
 import random
 
-from smgproxy.core.errors import ModelNotFound, NoAvailableWorkers, OverloadShed
+from smgproxy.core.errors import ModelNotFound, NoAvailableWorkers
 from smgproxy.core.options import flag
 from smgproxy.fleet.registry import UNKNOWN_MODEL, Registry
+from smgproxy.fleet.shedding import Shedding
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.catalog import POLICIES, PolicyMaker
 from smgproxy.routing.expected_wait import ExpectedWait
@@ -61,15 +62,13 @@ class Router:
     """Knows who is available and asks the model's policy.
 
     When every worker of a model is overloaded, the request goes to where it waits
-    least all the same; with ``sheds``, or when one of the workers has limits of its
-    own, clients are told to come back after ``retry_secs`` (ruling 8).
+    least all the same, unless one of the workers is covered by ``shedding`` (ruling 8).
     """
 
     __slots__ = (
         *("_registry", "_maker", "_default", "_labelled", "_pools"),
-        *("_workers", "_edits_bodies", "_wait", "_draw", "_sheds", "_retry_secs"),
+        *("_workers", "_edits_bodies", "_wait", "_draw", "_shedding"),
         *("_reads_text", "_sweep_secs", "_sweeps_at"),
-        *("overload_fallbacks", "overload_sheds"),
     )
 
     def __init__(
@@ -77,9 +76,7 @@ class Router:
         registry: Registry,
         options: RoutingOptions,
         policies: PolicyOptions | None = None,
-        *,
-        sheds: bool = False,
-        retry_secs: int = 10,
+        shedding: Shedding | None = None,
     ) -> None:
         self._registry = registry
         policies = policies or PolicyOptions()
@@ -94,20 +91,12 @@ class Router:
         self._reads_text = False
         self._wait = ExpectedWait()
         self._draw = random.Random().random
-        self._sheds = sheds
-        self._retry_secs = retry_secs
+        self._shedding = shedding or Shedding()
         # Policies that labels ask for are kept in order even where the flag says never.
         self._sweep_secs = policies.eviction_interval_secs or LABELLED_SWEEP_SECS
         self._sweeps_at = 0.0
-        self.overload_fallbacks = 0
-        self.overload_sheds = 0
         self._refresh()
         registry.watch(self._refresh)
-
-    @property
-    def overload_counts(self) -> tuple[int, int]:
-        """Requests that were shed, and those that the least loaded got all the same."""
-        return self.overload_sheds, self.overload_fallbacks
 
     def policies(self) -> list[Policy]:
         """Every policy in use, the gateway's own first."""
@@ -173,7 +162,8 @@ class Router:
     @property
     def reads_loads(self) -> bool:
         """Whether any policy in use goes by what engines report, or shedding does."""
-        return self._sheds or any(policy.reads_loads for policy in self.policies())
+        sheds = self._shedding.is_asked_for
+        return sheds or any(policy.reads_loads for policy in self.policies())
 
     @property
     def has_many_models(self) -> bool:
@@ -201,13 +191,12 @@ class Router:
     def _when_nobody(self, pool: Pool, request: RoutingRequest) -> Worker:
         if not pool.overloaded:
             raise NoAvailableWorkers()
-        if self._sheds or any(one.overload is not None for one in pool.overloaded):
-            self.overload_sheds += 1
-            raise OverloadShed(request.name, self._retry_secs)
+        if any(map(self._shedding.covers, pool.overloaded)):
+            raise self._shedding.at_selection(request.name)
         left = [one for one in pool.overloaded if one not in request.excluded]
         if not left:
             raise NoAvailableWorkers()
-        self.overload_fallbacks += 1
+        self._shedding.fallbacks += 1
         tokens = len(request.tokens) // TOKEN_BYTES
         return self._wait.lowest(left, tokens, self._draw)
 

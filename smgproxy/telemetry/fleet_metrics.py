@@ -11,12 +11,19 @@ from smgproxy.telemetry.stats import Histogram
 _STAGES = ("selection", "dispatch", "pd_admission")
 
 
-def overload_families(sheds: int, fallbacks: int) -> Iterator[Family]:
-    """What became of requests whose workers were all overloaded."""
-    counts = dict.fromkeys(_STAGES, 0) | {"selection": sheds}
+def overload_families(
+    selections: int, dispatches: int, fallbacks: int
+) -> Iterator[Family]:
+    """What became of requests whose workers were overloaded.
+
+    Those shed where a worker was to be chosen, those shed when its connection was there
+    at last, and those that the least loaded one got all the same.
+    """
+    counts = dict.fromkeys(_STAGES, 0)
+    counts |= {"selection": selections, "dispatch": dispatches}
     yield counter(
         "smg_worker_overload_shed",
-        "Requests refused because all workers were overloaded",
+        "Requests refused because their workers were overloaded",
         ["stage"],
         [((stage,), count) for stage, count in counts.items()],
     )

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from smgproxy.dispatch.retry import RetryOptions
 from smgproxy.fleet.spec import parse_spec
+from smgproxy.upstream.pool import Connection, WorkerPool
+from tests.e2e import forms
+from tests.e2e.forms import MODEL
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.client import post
+from tests.fakes.client import CHAT, STREAM, Answer, post
+from tests.fakes.websocket import RealtimeWorker
 
 SHED = (503, "worker_overload_protection_shed", "3")
 
@@ -34,7 +43,7 @@ def test_by_default_the_least_loaded_serves_when_all_are_over() -> None:
         await register(stage)
         assert stage.records[0].is_overloaded
         assert (await ask(stage))[0] == 200
-        assert stage.gateway.router.overload_fallbacks == 1
+        assert stage.gateway.shedding.counts == (0, 0, 1)
 
     play(scene)
 
@@ -43,7 +52,7 @@ def test_a_flag_about_overload_makes_the_gateway_shed() -> None:
     async def scene(stage: Stage) -> None:
         await register(stage)
         assert await ask(stage) == SHED
-        assert stage.gateway.router.overload_sheds == 1
+        assert stage.gateway.shedding.counts == (1, 0, 0)
 
     play(
         scene,
@@ -58,6 +67,95 @@ def test_limits_of_a_workers_own_make_the_gateway_shed() -> None:
         assert await ask(stage) == SHED
 
     play(scene, fleet={"load_monitor_interval": 3})
+
+
+def message_of(answer: Answer) -> str:
+    """The message of an error's envelope."""
+    return str(json.loads(answer.body)["error"]["message"])
+
+
+def flagged_while_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every worker's next report, while a connection to it is made, is too much."""
+
+    async def dial(pool: WorkerPool, deadline: float) -> Connection:
+        connection = await really_dial(pool, deadline)
+        pool.worker.is_overloaded = True
+        return connection
+
+    really_dial = WorkerPool.dial
+    monkeypatch.setattr(WorkerPool, "dial", dial)
+
+
+SHEDS = {"worker_overload_shed": True}
+
+
+@pytest.mark.parametrize("body", [CHAT, STREAM], ids=["whole", "stream"])
+def test_a_worker_flagged_between_its_choice_and_the_send_is_spared(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    flagged_while_dialled(monkeypatch)
+
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        answer = await client.ask(post(body))
+        assert (
+            answer.status,
+            answer.get("x-smg-error-code"),
+            answer.get("retry-after"),
+        ) == (503, "worker_overload_protection_shed", "10")
+        url = stage.records[0].url
+        assert message_of(answer) == (
+            f"Worker '{url}' for model 'm' became overloaded before dispatch"
+        )
+        assert stage.worker.received == []
+        # Neither retried nor charged to the worker.
+        assert stage.gateway.shedding.counts == (0, 1, 0)
+        assert stage.records[0].breaker.failures == 0
+        assert stage.records[0].backend_errors == 0
+        client.close()
+
+    play(scene, overload=SHEDS, retries=RetryOptions(retry_initial_backoff_ms=1))
+
+
+def test_a_form_is_shed_at_dispatch_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    flagged_while_dialled(monkeypatch)
+
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        answer = await client.ask(forms.ask(MODEL, ("file", b"RIFF")))
+        assert answer.get("x-smg-error-code") == "worker_overload_protection_shed"
+        assert "for model 'm' became overloaded" in message_of(answer)
+        assert stage.gateway.shedding.counts == (0, 1, 0)
+        client.close()
+
+    play(scene, overload=SHEDS)
+
+
+def test_a_realtime_call_goes_on_as_its_choice_sheds_nothing_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flagged_while_dialled(monkeypatch)
+
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        body = b'{"model":"m"}'
+        answer = await client.ask(post(body, path="/v1/realtime/sessions"))
+        assert answer.status == 200
+        client.close()
+
+    play(scene, overload=SHEDS, kind=RealtimeWorker)
+
+
+def test_without_shedding_the_worker_that_was_chosen_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flagged_while_dialled(monkeypatch)
+
+    async def scene(stage: Stage) -> None:
+        assert (await ask(stage))[0] == 200
+        assert stage.gateway.shedding.counts == (0, 0, 0)
+
+    play(scene)
 
 
 def test_without_protection_no_report_keeps_anybody_out() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from smgproxy.core.errors import ModelNotFound, NoAvailableWorkers, OverloadShed
 from smgproxy.fleet.breaker import BreakerSettings
 from smgproxy.fleet.registry import Registry
+from smgproxy.fleet.shedding import Shedding
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.routing.fallback import (
     MAX_CHAINS,
@@ -102,7 +103,7 @@ class Fleet:
     def __init__(self, models: str = "abc", sheds: bool = False) -> None:
         self.registry = Registry()
         options = RoutingOptions("round_robin")
-        self.router = Router(self.registry, options, sheds=sheds)
+        self.router = Router(self.registry, options, shedding=Shedding(sheds))
         self.forbidden: set[str] = set()
         self.routed = RoutingRequest("a")
         self.way = self.begin(self.routed)

@@ -8,6 +8,7 @@ from smgproxy.core.errors import ModelNotFound, NoAvailableWorkers, OverloadShed
 from smgproxy.fleet.breaker import BreakerSettings, BreakerState
 from smgproxy.fleet.overload import OverloadLimits
 from smgproxy.fleet.registry import Registry
+from smgproxy.fleet.shedding import Shedding
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.routing.catalog import POLICIES
 from smgproxy.routing.options import PolicyOptions
@@ -104,21 +105,22 @@ def test_an_overloaded_worker_is_invisible(registry: Registry, router: Router) -
     assert {_pick(router) for _ in range(2)} == {a, b}
 
 
-def test_when_all_are_overloaded_the_least_loaded_serves(
-    registry: Registry, router: Router
-) -> None:
+def test_when_all_are_overloaded_the_least_loaded_serves(registry: Registry) -> None:
+    shedding = Shedding()
+    router = Router(registry, ROUND_ROBIN, shedding=shedding)
     a, b = _add(registry, "a"), _add(registry, "b")
     a.load = 3
     for worker in (a, b):
         registry.set_overloaded(worker, True)
     assert _pick(router) is b
-    assert (router.overload_fallbacks, router.overload_sheds) == (1, 0)
+    assert shedding.counts == (0, 0, 1)
 
 
 def test_when_all_are_overloaded_it_is_shed_if_that_was_asked_for(
     registry: Registry,
 ) -> None:
-    router = Router(registry, ROUND_ROBIN, sheds=True, retry_secs=10)
+    shedding = Shedding(True, 10)
+    router = Router(registry, ROUND_ROBIN, shedding=shedding)
     registry.set_overloaded(_add(registry, "a"), True)
     with pytest.raises(OverloadShed) as caught:
         _pick(router)
@@ -128,7 +130,7 @@ def test_when_all_are_overloaded_it_is_shed_if_that_was_asked_for(
     )
     assert caught.value.message == "All workers for model 'm' are overloaded"
     assert dict(caught.value.headers)[b"retry-after"] == b"10"
-    assert router.overload_sheds == 1
+    assert shedding.counts == (1, 0, 0)
 
 
 def test_a_worker_with_limits_of_its_own_is_asking_for_shedding(
@@ -145,7 +147,7 @@ def test_a_worker_with_limits_of_its_own_is_asking_for_shedding(
 def test_some_overloaded_and_the_rest_down_is_plain_unavailable(
     registry: Registry, sheds: bool
 ) -> None:
-    router = Router(registry, ROUND_ROBIN, sheds=sheds)
+    router = Router(registry, ROUND_ROBIN, shedding=Shedding(sheds))
     registry.set_overloaded(_add(registry, "a"), True)
     b = _add(registry, "b")
     b.breaker.note_failure(0)
@@ -391,5 +393,5 @@ def _asked_with_key(router: Router) -> RoutingRequest:
 def test_loads_are_read_by_policies_that_compare_them_and_by_shedding(
     policy: str, sheds: bool, is_needed: bool
 ) -> None:
-    router = Router(Registry(), RoutingOptions(policy), sheds=sheds)
+    router = Router(Registry(), RoutingOptions(policy), shedding=Shedding(sheds))
     assert router.reads_loads is is_needed

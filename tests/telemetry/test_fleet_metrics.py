@@ -5,9 +5,9 @@ from tests.telemetry.samples import lines
 
 
 def test_every_stage_of_a_shed_is_there_from_the_start() -> None:
-    assert lines(overload_families(2, 3)) == [
+    assert lines(overload_families(2, 5, 3)) == [
         'smg_worker_overload_shed_total{stage="selection"} 2',
-        'smg_worker_overload_shed_total{stage="dispatch"} 0',
+        'smg_worker_overload_shed_total{stage="dispatch"} 5',
         'smg_worker_overload_shed_total{stage="pd_admission"} 0',
         'smg_worker_overload_fallback_total{stage="selection"} 3',
     ]

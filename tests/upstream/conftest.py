@@ -26,8 +26,9 @@ def line(loop: FakeLoop) -> Line:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     made = FakeClock()
-    rooms = ("core.clock", "upstream.http1", "upstream.http2", "upstream.pool")
-    made.stand_in(monkeypatch, *(f"smgproxy.{room}" for room in rooms))
+    rooms = ("http1", "http2", "pool", "calls")
+    modules = [f"smgproxy.upstream.{room}" for room in rooms]
+    made.stand_in(monkeypatch, "smgproxy.core.clock", *modules)
     return made
 
 
