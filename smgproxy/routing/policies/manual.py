@@ -8,13 +8,12 @@ from smgproxy.routing.pins import Pins, assign
 from smgproxy.routing.policy import Draw, Policy
 from smgproxy.routing.request import RoutingRequest
 
-# Keys of this policy are not kept by model (contract); one scope holds all of them.
-_SCOPE = ""
-
 
 class ManualPolicy(Policy):
     """Pins each key of X-SMG-Routing-Key, as it is, to the worker it was first given.
 
+    Each model has keys of its own: a pin has two places, and three models that shared it
+    would take them from each other with every request.
     ``mode`` places keys that are new. With ``reads_rid`` the body's rid, without its
     lineage suffixes, is the key of a request that brings no other.
     """
@@ -46,11 +45,11 @@ class ManualPolicy(Policy):
         if key is None:
             self._count("no_routing_id")
             return assign(self._mode, candidates, self._draw)
-        pin = self.pins.find(_SCOPE, key, request.now)
+        pin = self.pins.find(request.model, key, request.now)
         if pin is None:
             self._count("vacant")
             worker = assign(self._mode, candidates, self._draw)
-            request.pin = self.pins.add(_SCOPE, key, worker, request.now)
+            request.pin = self.pins.add(request.model, key, worker, request.now)
             return worker
         request.pin = pin
         known = pin.among(candidates)

@@ -98,17 +98,24 @@ def test_delegate_means_least_load_here(mode: str) -> None:
     assert ManualPolicy(mode).pick(fleet, keyed("k")) is fleet[1]
 
 
-def test_keys_are_not_kept_by_model() -> None:
-    a, b = workers(2)
-    policy = _first()
-    picked: list[Worker | None] = [
-        policy.pick((a,), keyed("k", model="m")),
-        policy.pick((b,), keyed("k", model="n")),
-        policy.pick((a,), keyed("k", model="m")),
-        policy.pick((b,), keyed("k", model="n")),
-    ]
-    assert picked == [a, b, a, b]
-    assert len(policy.pins) == 1
+def test_pins_are_never_shared_between_models() -> None:
+    # Shared, a key's two places would be one short, and it would move all the time.
+    fleets = {model: workers(2) for model in "mno"}
+    policy = ManualPolicy(draw=draws(0.0, 0.9, 0.0, 0.9, 0.0, 0.9))
+    first: dict[str, Worker | None] = {}
+    for model in 3 * "mno":
+        worker = policy.pick(fleets[model], keyed("k", model=model))
+        assert worker is first.setdefault(model, worker)
+    assert policy.branches == {"vacant": 3, "occupied_hit": 6}
+    assert len(policy.pins) == 3
+
+
+def test_of_a_worker_with_two_models_each_has_pins_of_its_own() -> None:
+    fleet = workers(2)
+    policy = ManualPolicy(draw=draws(0.0, 0.9))
+    assert policy.pick(fleet, keyed("k", model="m")) is fleet[0]
+    assert policy.pick(fleet, keyed("k", model="n")) is fleet[1]
+    assert policy.pick(fleet, keyed("k", model="m")) is fleet[0]
 
 
 def test_keys_are_dropped_when_unused() -> None:
