@@ -117,6 +117,11 @@ class TranscriptionForm:
         return self._fields.get(b"prompt", "")
 
     @property
+    def is_stream(self) -> bool:
+        """Whether the transcript is to be streamed, as far as is known and checked."""
+        return self._fields.get(STREAM) == "true"
+
+    @property
     def is_at_file(self) -> bool:
         """Whether it is the file that comes in, and of all before it nothing amiss."""
         if self._name != b"file":

@@ -74,7 +74,7 @@ class Transcriptions:
                 if not await sink.read(exchange.request):
                     parcel = self._parcel(exchange, endpoint, form)
                     if self._has_any(parcel):
-                        self._pick(parcel)
+                        self._pick(parcel, is_whole=False)
                         await self._pass_on(parcel, sink)
                         return
                     # There is nobody, but a fault of the form's comes first.
@@ -83,7 +83,7 @@ class Transcriptions:
                 sink.stop()
             form.check()
             parcel = self._parcel(exchange, endpoint, form)
-            self._pick(parcel)
+            self._pick(parcel, is_whole=True)
             await self._send_spooled(parcel, spool)
         finally:
             spool.close()
@@ -106,13 +106,17 @@ class Transcriptions:
             return parcel.fallback.has_other()
         return self._router.has_other(parcel.routed)
 
-    def _pick(self, parcel: _Parcel) -> None:
-        """Count the request and pick a worker for it. Raises GatewayError."""
+    def _pick(self, parcel: _Parcel, *, is_whole: bool) -> None:
+        """Pick a worker, and count the request, if the form is whole or there is none.
+
+        Raises GatewayError.
+        """
         stats, endpoint = self._stats, parcel.endpoint
         asked, fallback = parcel.asked, parcel.fallback
         is_known = fallback is not None or self._router.is_served(asked)
         parcel.label = stats.label(asked, is_known)
-        stats.count_request(parcel.label, endpoint.name, False)
+        if is_whole:
+            self._count(parcel)
         try:
             if fallback is not None:
                 fallback.pick()
@@ -123,9 +127,17 @@ class Transcriptions:
                 self._router.release(parcel.routed)
                 raise RanksNotSupported(endpoint.path)
         except GatewayError as error:
+            self._count(parcel)
             stats.count_upstream(error.status, str(error.code))
             self._answers.note_error(error, parcel.label, endpoint)
             raise
+
+    def _count(self, parcel: _Parcel) -> None:
+        """Count the request once, when it is known or past knowing if it streams."""
+        if not parcel.is_counted:
+            parcel.is_counted = True
+            is_stream = parcel.form.is_stream
+            self._stats.count_request(parcel.label, parcel.endpoint.name, is_stream)
 
     async def _pass_on(self, parcel: _Parcel, sink: FormSink) -> None:
         """What has come so far, and the rest as it comes in."""
@@ -146,7 +158,10 @@ class Transcriptions:
             exchange.request.is_optional = True
             return answer
 
-        await self._send(parcel, send, passage)
+        try:
+            await self._send(parcel, send, passage)
+        finally:
+            self._count(parcel)  # its rest never came, or was amiss
 
     def _tail(self, parcel: _Parcel) -> bytes:
         """What follows a file that was passed on; the form is whole. Raises BadForm."""
@@ -154,6 +169,7 @@ class Transcriptions:
         form.check()
         if self._reader.canonical(form.model) != parcel.asked:
             raise BadForm("Form field 'model' came twice, and another behind the file")
+        self._count(parcel)
         return parcel.tail()
 
     async def _send_spooled(self, parcel: _Parcel, spool: Spool) -> None:
@@ -196,7 +212,7 @@ class _Parcel:
     """A form as its worker gets it; ``asked`` is the model it was sent for."""
 
     __slots__ = ("exchange", "endpoint", "form", "asked", "routed", "fallback") + (
-        *("label", "_boundary"),
+        *("label", "is_counted", "_boundary"),
     )
 
     def __init__(
@@ -212,7 +228,8 @@ class _Parcel:
         self.asked = asked
         self.routed = RoutingRequest(asked, exchange.head.first, monotonic())
         self.fallback: Fallback | None = None
-        self.label = ""  # of the model it was sent for, once it is counted
+        self.label = ""  # of the model it was sent for, behind a pick
+        self.is_counted = False
         # Nobody can have put into the file what nobody can guess.
         self._boundary = b"smgproxy-" + secrets.token_hex(16).encode()
 

@@ -251,3 +251,45 @@ def test_a_form_goes_on_to_a_worker_over_http2() -> None:
         client.close()
 
     play_http2(scene, script)
+
+
+FILE = ("file", LARGE)
+SMALL = ("file", b"RIFF")
+STREAM = ("stream", b"True")
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_stream"),
+    [
+        ((MODEL, SMALL, STREAM), True),
+        ((MODEL, SMALL), False),
+        ((MODEL, STREAM, FILE), True),
+        ((MODEL, FILE, STREAM), True),
+        ((MODEL, STREAM, FILE, ("stream", b"0")), False),
+        ((FILE, MODEL, STREAM), True),
+    ],
+    ids=["small", "plain", "before", "behind", "taken-back", "spooled"],
+)
+def test_a_transcript_that_is_to_be_streamed_is_counted_so(
+    fields: tuple[tuple[str, bytes], ...], is_stream: bool
+) -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        assert (await client.ask(ask(*fields))).status == 200
+        requests = stage.gateway.router_stats.requests
+        assert requests == {("m", "audio_transcriptions", is_stream): 1}
+        client.close()
+
+    play(scene)
+
+
+def test_a_passed_form_that_breaks_off_is_counted_as_far_as_it_was_known() -> None:
+    async def scene(stage: Stage, worker: UploadWorker) -> None:
+        client = await begin(stage, form(MODEL, STREAM, FILE))
+        await eventually(lambda: worker.received)
+        client.close()
+        requests = stage.gateway.router_stats.requests
+        await eventually(lambda: requests)
+        assert requests == {("m", "audio_transcriptions", True): 1}
+
+    play_upload(scene, take)

@@ -12,8 +12,8 @@ from smgproxy.routing.request import RoutingRequest
 class ManualPolicy(Policy):
     """Pins each key of X-SMG-Routing-Key, as it is, to the worker it was first given.
 
-    Each model has keys of its own: a pin has two places, and three models that shared it
-    would take them from each other with every request.
+    Each model has keys of its own: a pin has two places, and three models that shared
+    it would take them from each other with every request.
     ``mode`` places keys that are new. With ``reads_rid`` the body's rid, without its
     lineage suffixes, is the key of a request that brings no other.
     """
