@@ -87,7 +87,7 @@ class Forwarder:
         self._uploads = Uploads(router, upstream, rules, stats, budgets, self.answers)
         self._transcriptions = Transcriptions(
             *(reader, router, upstream, stats, budgets, self.answers),
-            options.max_payload_size,
+            options,
             loop,
             fallbacks,
         )

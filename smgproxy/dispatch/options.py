@@ -41,6 +41,13 @@ class DispatchOptions:
         "longer ones go on to the worker as they come in; 0 = all of them",
         minimum=0,
     )
+    spool_transcriptions: bool = flag(
+        False,
+        "--spool-transcriptions",
+        "Request Handling",
+        "keep each form with audio until it is complete, so that workers get all of "
+        "them with their length: for engines that refuse chunked uploads",
+    )
     sse_keepalive_secs: int = flag(
         15,
         "--sse-keepalive-secs",

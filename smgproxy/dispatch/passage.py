@@ -92,8 +92,13 @@ class FormSink(Sink):
         exchange: Exchange,
         limit_bytes: int,
         loop: asyncio.AbstractEventLoop,
+        *,
+        may_pass: bool = True,
     ) -> None:
-        """``spool``: the form's file. Raises BadForm when the head names no form."""
+        """``spool``: the form's file. ``may_pass``: false to have all of it there.
+
+        Raises BadForm when the head names no form.
+        """
         super().__init__()
         try:
             boundary = boundary_of(exchange.head.first.get(b"content-type"))
@@ -108,7 +113,7 @@ class FormSink(Sink):
         self._tail: Callable[[], bytes] = bytes
         self._loop = loop
         self._waiter: asyncio.Future[bool] = loop.create_future()
-        self._is_deciding = True
+        self._is_deciding = may_pass
         self.is_whole = False  # the body has ended, and with it the form
 
     # -- the coroutine's side --------------------------------------------------------

@@ -22,6 +22,7 @@ from smgproxy.dispatch.charge import reserve_text
 from smgproxy.dispatch.fallback import Fallback, Fallbacks
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.once import Once, Send
+from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.dispatch.passage import FormSink, Passage
 from smgproxy.dispatch.ranks import RanksNotSupported
 from smgproxy.dispatch.spool import Spool, SpoolSource
@@ -38,7 +39,7 @@ class Transcriptions:
     """Carries forms with audio to HTTP workers, once each."""
 
     __slots__ = ("_reader", "_router", "_upstream", "_stats", "_budgets") + (
-        *("_answers", "_once", "_limit", "_loop", "_fallbacks"),
+        *("_answers", "_once", "_limit", "_may_pass", "_loop", "_fallbacks"),
     )
 
     def __init__(
@@ -49,7 +50,7 @@ class Transcriptions:
         stats: RouterStats,
         budgets: Budgets | None,
         answers: Answers,
-        limit_bytes: int,
+        options: DispatchOptions,
         loop: asyncio.AbstractEventLoop,
         fallbacks: Fallbacks | None = None,
     ) -> None:
@@ -60,7 +61,8 @@ class Transcriptions:
         self._budgets = budgets
         self._answers = answers
         self._once = Once(answers, stats)
-        self._limit = limit_bytes
+        self._limit = options.max_payload_size
+        self._may_pass = not options.spool_transcriptions
         self._loop = loop
         self._fallbacks = fallbacks
 
@@ -69,7 +71,10 @@ class Transcriptions:
         spool = Spool()
         form = TranscriptionForm(spool)
         try:
-            sink = FormSink(form, spool, exchange, self._limit, self._loop)
+            sink = FormSink(
+                *(form, spool, exchange, self._limit, self._loop),
+                may_pass=self._may_pass,
+            )
             try:
                 if not await sink.read(exchange.request):
                     parcel = self._parcel(exchange, endpoint, form)

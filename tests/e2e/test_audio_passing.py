@@ -293,3 +293,19 @@ def test_a_passed_form_that_breaks_off_is_counted_as_far_as_it_was_known() -> No
         assert requests == {("m", "audio_transcriptions", True): 1}
 
     play_upload(scene, take)
+
+
+def test_a_form_is_kept_until_it_is_complete_for_workers_that_want_its_length() -> None:
+    async def scene(stage: Stage) -> None:
+        body = form(MODEL, FILE, ("prompt", b"Hm."))
+        client = await begin(stage, body)
+        [exchange] = await running(stage)
+        await eventually(lambda: exchange.request.delivered > HALF - 1000)
+        assert not stage.worker.accepted
+        await client.send(body[HALF:])
+        assert (await client.answer()).status == 200
+        [received] = stage.worker.received
+        assert was_sent(received, FILE, MODEL, ("prompt", b"Hm."))
+        client.close()
+
+    play(scene, dispatch={"spool_transcriptions": True})
