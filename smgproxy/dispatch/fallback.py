@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from smgproxy.api.bodies import Call
 from smgproxy.core.clock import monotonic
@@ -16,20 +17,40 @@ from smgproxy.routing.router import Router
 _NONE: frozenset[Worker] = frozenset()
 
 
+class Names(NamedTuple):
+    """Who may serve a request: the model as it was asked for, then its fallbacks."""
+
+    models: tuple[str, ...]
+    chain: str  # the model whose fallbacks they are
+
+
 class Fallbacks:
     """The chains of one gateway, and how often each name of them served."""
 
-    __slots__ = ("_names", "_router", "counts")
+    __slots__ = ("_chains", "_router", "counts")
 
     def __init__(self, chains: Mapping[str, tuple[str, ...]], router: Router) -> None:
-        self._names = {model: (model, *others) for model, others in chains.items()}
+        self._chains = dict(chains)
         self._router = router
         # Requests by the model asked for and the fallback they went to.
         self.counts = {(m, one): 0 for m, others in chains.items() for one in others}
 
-    def names(self, model: str | None) -> tuple[str, ...] | None:
-        """A model and its fallbacks; None when it has none."""
-        return None if model is None else self._names.get(model)
+    def names(self, model: str | None) -> Names | None:
+        """A model and its fallbacks; None when it has none.
+
+        A name that only workers' cards know has those of the model it is for, unless it
+        has a chain of its own. It stays as it was asked for: those workers know it.
+        """
+        if model is None:
+            return None
+        chain: str | None = model
+        others = self._chains.get(model)
+        if others is None:
+            chain = self._router.canonical(model)
+            others = None if chain is None else self._chains.get(chain)
+        if chain is None or others is None:
+            return None
+        return Names((model, *others), chain)
 
     def begin(
         self, exchange: Exchange, model: str | None, routed: RoutingRequest
@@ -40,14 +61,14 @@ class Fallbacks:
             return None
         return Fallback(self, exchange, names, self._router, routed)
 
-    def serves(self, exchange: Exchange, asked: str, served: str) -> bool:
+    def serves(self, exchange: Exchange, names: Names, served: str) -> bool:
         """Note that a worker was picked for a model; whether that changed which."""
-        name = None if served == asked else served.encode()
+        name = None if served == names.models[0] else served.encode()
         if name == exchange.served_model:
             return False
         exchange.served_model = name
         if name is not None:
-            self.counts[asked, served] += 1
+            self.counts[names.chain, served] += 1
         return True
 
 
@@ -60,20 +81,21 @@ def asked_of_worker(exchange: Exchange, label: str) -> str:
 class Fallback:
     """One request whose model has fallbacks."""
 
-    __slots__ = ("_owner", "_exchange", "_routed", "_way")
+    __slots__ = ("_owner", "_exchange", "_names", "_routed", "_way")
 
     def __init__(
         self,
         owner: Fallbacks,
         exchange: Exchange,
-        names: tuple[str, ...],
+        names: Names,
         router: Router,
         routed: RoutingRequest,
     ) -> None:
         self._owner = owner
         self._exchange = exchange
+        self._names = names
         self._routed = routed
-        self._way = Way(names, router, routed, self._may_serve)
+        self._way = Way(names.models, router, routed, self._may_serve)
 
     @property
     def model(self) -> str:
@@ -87,7 +109,7 @@ class Fallback:
         else:
             worker = self._way.pick(attempts.excluded, attempts.charged)
         exchange = self._exchange
-        is_changed = self._owner.serves(exchange, self._way.names[0], self.model)
+        is_changed = self._owner.serves(exchange, self._names, self.model)
         if is_changed and exchange.reservation is not None:
             exchange.reservation.move(self.model, monotonic())
         return worker

@@ -10,7 +10,7 @@ from smgproxy.core.errors import GatewayError, UpstreamError
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.message import ResponseHead
 from smgproxy.dispatch.answers import Answers
-from smgproxy.dispatch.fallback import Fallbacks, asked_of_worker
+from smgproxy.dispatch.fallback import Fallbacks, Names, asked_of_worker
 from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.fallback import pick_along
@@ -71,14 +71,15 @@ class Picks:
     ) -> tuple[str, Worker]:
         """A worker of the model or of its fallbacks, and which of them it is."""
         now = monotonic()
+        names = fallbacks.names(model) or Names((model,), model)
         served, worker = pick_along(
-            fallbacks.names(model) or (model,),
+            names.models,
             lambda name: self.router.pick(name, now),
             # Sessions are charged to no model's rule, whoever serves them.
             may_serve=lambda name: True,
             is_over=lambda error: False,
         )
-        fallbacks.serves(exchange, model, served)
+        fallbacks.serves(exchange, names, served)
         return served, worker
 
 

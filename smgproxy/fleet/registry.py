@@ -20,13 +20,17 @@ class Registry:
     told of each such change.
     """
 
-    __slots__ = ("_workers", "_by_url", "_ready", "_model_count", "_watchers")
+    __slots__ = (
+        *("_workers", "_by_url", "_ready", "_canonical", "_model_count"),
+        "_watchers",
+    )
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker] = {}  # by id; dict order = registration order
         self._by_url: dict[str, Worker] = {}
         # Served names and who is ready for each; None = to be made again.
         self._ready: dict[str, tuple[Worker, ...]] | None = None
+        self._canonical: dict[str, str] | None = None  # what each served name is for
         self._model_count: int | None = None
         self._watchers: list[Callable[[], None]] = []
 
@@ -114,15 +118,10 @@ class Registry:
 
         An id wins over an alias. "unknown" stands for itself while there are workers.
         """
-        if not self.is_served(name):
-            return None
-        if name == UNKNOWN_MODEL:
-            return name
-        cards = [card for one in self._workers.values() for card in one.models]
-        if any(card["id"] == name for card in cards):
-            return name
-        found = (card["id"] for card in cards if name in card.get("aliases", ()))
-        return next(found, None)
+        names = self._canonical
+        if names is None:
+            names = self._canonical = self._canonical_names()
+        return names.get(name)
 
     def only_model(self) -> str | None:
         """The model served, when there is just one."""
@@ -151,8 +150,20 @@ class Registry:
                     workers.append(worker)
         return {name: tuple(workers) for name, workers in found.items()}
 
+    def _canonical_names(self) -> dict[str, str]:
+        cards = [card for one in self._workers.values() for card in one.models]
+        names: dict[str, str] = {}
+        for card in cards:
+            for alias in card.get("aliases", ()):
+                names.setdefault(alias, card["id"])
+        names |= {card["id"]: card["id"] for card in cards}
+        if self._workers:
+            names[UNKNOWN_MODEL] = UNKNOWN_MODEL
+        return names
+
     def _changed(self) -> None:
         self._ready = None
+        self._canonical = None
         self._model_count = None
         for tell in self._watchers:
             tell()

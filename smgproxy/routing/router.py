@@ -152,6 +152,10 @@ class Router:
         """Whether any registered worker serves the model."""
         return self._registry.is_served(UNKNOWN_MODEL if model is None else model)
 
+    def canonical(self, model: str) -> str | None:
+        """What a name is for: the id of the first card that has it; None for none."""
+        return self._registry.canonical(model)
+
     # -- what has to be known before a body is read (request streaming, section 1) ---
 
     @property

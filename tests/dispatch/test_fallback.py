@@ -33,14 +33,14 @@ class Room:
 
     def _add(self, model: str) -> Worker:
         worker = Worker(model, f"http://{model}:1")
-        worker.models = [{"id": model}]
+        worker.models = [{"id": model, "aliases": [f"{model}-alias"]}]
         worker.state = WorkerState.READY
         self.registry.add(worker)
         return worker
 
-    def begin(self) -> Fallback:
-        self.routed = RoutingRequest("a")
-        found = self.fallbacks.begin(self.exchange, "a", self.routed)
+    def begin(self, model: str = "a") -> Fallback:
+        self.routed = RoutingRequest(model)
+        found = self.fallbacks.begin(self.exchange, model, self.routed)
         assert found is not None
         return found
 
@@ -56,7 +56,7 @@ class Room:
         self.registry.set_state(worker, state)
 
 
-@pytest.mark.parametrize("model", [None, "b", "other"])
+@pytest.mark.parametrize("model", [None, "b", "b-alias", "other", "unknown"])
 def test_a_model_without_a_chain_has_no_fallback(model: str | None) -> None:
     room = Room()
     routed = RoutingRequest(model)
@@ -105,3 +105,39 @@ def test_the_charge_of_the_tenant_goes_where_the_request_goes() -> None:
     second.exchange.reservation = budgets.reserve("t", "a", 100, monotonic())
     with pytest.raises(NoAvailableWorkers):
         second.begin().pick(second.attempts)
+
+
+def test_a_workers_own_alias_has_the_chain_of_its_model() -> None:
+    room = Room()
+    fallback = room.begin("a-alias")
+    assert room.served(fallback) == "a-alias"
+    assert room.exchange.served_model is None, "as it was asked for"
+    room.is_away(room.a)
+    assert room.served(fallback) == "b"
+    assert room.exchange.served_model == b"b"
+    assert room.fallbacks.counts == {("a", "b"): 1, ("a", "c"): 0}
+    room.is_away(room.a, False)
+    assert room.served(fallback) == "a-alias"
+
+
+def test_an_alias_keeps_a_chain_of_its_own() -> None:
+    room = Room()
+    room.fallbacks = Fallbacks({"a": ("c",), "a-alias": ("b",)}, room.router)
+    room.is_away(room.a)
+    assert room.served(room.begin("a-alias")) == "b"
+    assert room.fallbacks.counts == {("a", "c"): 0, ("a-alias", "b"): 1}
+
+
+def test_an_alias_that_nobody_is_registered_under_is_for_nothing() -> None:
+    room = Room()
+    room.registry.remove(room.a)
+    assert room.fallbacks.names("a-alias") is None
+    assert room.fallbacks.names("a") is not None
+
+
+def test_an_alias_that_lost_its_worker_within_a_request_still_falls_back() -> None:
+    room = Room()
+    fallback = room.begin("a-alias")
+    room.registry.remove(room.a)
+    assert room.served(fallback) == "b"
+    assert room.fallbacks.counts == {("a", "b"): 1, ("a", "c"): 0}

@@ -61,6 +61,19 @@ def test_its_fallback_serves_under_its_own_name_and_the_answer_says_so() -> None
     play_chain(scene)
 
 
+def test_a_name_that_only_a_worker_knows_has_the_chain_of_its_model() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.records[0].models = [{"id": "a", "aliases": ["short"]}]
+        stage.gateway.registry.changed()
+        assert served(await ask(stage, post(chat("short")))) == (200, None)
+        is_away(stage, "a")
+        assert served(await ask(stage, post(chat("short")))) == (200, "b")
+        assert models_asked(stage) == [[b'"short"'], [b'"b"'], []]
+        assert counts(stage) == {("a", "b"): 1}
+
+    play_chain(scene)
+
+
 def test_nothing_but_the_name_changes_in_the_body() -> None:
     async def scene(stage: Stage) -> None:
         is_away(stage, "a")

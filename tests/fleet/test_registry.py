@@ -40,3 +40,22 @@ def test_any_ready_worker_serves_a_request_without_a_model() -> None:
     registry = Registry()
     workers = (ready(registry, "http://a", "m"), ready(registry, "http://b", "n"))
     assert registry.candidates("unknown") == workers == registry.ready()
+
+
+def test_a_name_is_for_the_card_that_has_it_as_its_id_else_the_first_as_an_alias() -> (
+    None
+):
+    registry = Registry()
+    assert registry.canonical("unknown") is None
+    a, b = ready(registry, "http://a", "m"), ready(registry, "http://b", "n", "o")
+    a.models[0]["aliases"] = ["short", "n"]
+    b.models[0]["aliases"] = ["short", "own"]
+    registry.changed()
+    asked = ("m", "n", "o", "short", "own", "unknown", "junk")
+    assert [registry.canonical(name) for name in asked] == (
+        ["m", "n", "o", "m", "n", "unknown", None]
+    )
+    registry.remove(a)
+    assert registry.canonical("short") == "n"
+    registry.remove(b)
+    assert registry.canonical("short") is None

@@ -158,6 +158,8 @@ def test_names_that_clients_invent_leave_nothing_behind(
         with pytest.raises(ModelNotFound):
             _pick(router, f"invented-{number}")
     assert len(router._pools) == 0
+    assert set(registry._canonical or ()) == {"m", "unknown"}
+    assert registry.is_served("m")
     assert set(registry._ready or ()) == {"m", "unknown"}
 
 
