@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from smgproxy.dispatch.retry import RetryOptions
 from smgproxy.fleet.worker import HttpPoolSettings
+from smgproxy.routing.router import RoutingOptions
 from tests.e2e.stage import Stage, eventually, play
 from tests.fakes.client import CHAT, STREAM, chat, post
 from tests.fakes.worker import Connection, Received
@@ -62,6 +65,38 @@ def test_requests_at_once_have_a_connection_each() -> None:
         assert counts(stage) == (8, 0)
 
     play(scene, gate.script)
+
+
+KEEPS_ONE, DIALS_ANEW = 1, 3
+NO_RETRIES: dict[str, Any] = {"retries": RetryOptions(disable_retries=True)}
+# Its policy reads the prompt.
+BUFFERED: dict[str, Any] = {**NO_RETRIES, "routing": RoutingOptions("cache_aware")}
+
+
+@pytest.mark.parametrize(
+    ("size", "rooms", "connections"),
+    [
+        (100, NO_RETRIES, KEEPS_ONE),
+        (65536, NO_RETRIES, KEEPS_ONE),
+        (65537, NO_RETRIES, DIALS_ANEW),
+        (100, BUFFERED, KEEPS_ONE),
+        (1048575, BUFFERED, KEEPS_ONE),
+        (1048576, BUFFERED, DIALS_ANEW),
+        (1048576, {"routing": RoutingOptions("cache_aware")}, KEEPS_ONE),
+    ],
+)
+def test_only_large_bodies_that_have_one_attempt_get_connections_of_their_own(
+    size: int, rooms: dict[str, Any], connections: int
+) -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        for _ in range(3):
+            body = chat(pad="x" * (size - len(chat(pad=""))))
+            assert (await client.ask(post(body))).status == 200
+        assert stage.worker.accepted == connections
+        client.close()
+
+    play(scene, **rooms)
 
 
 def test_no_more_connections_are_kept_idle_than_the_worker_was_given() -> None:
