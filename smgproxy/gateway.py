@@ -151,6 +151,7 @@ class Gateway:
             self._tls.worker,
             settings.realtime,
             self._forwarder.answers,
+            self._forwarder.large_bodies,
             self.router_stats,
             settings.dispatch.max_payload_size,
             loop,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import cast
 
 import msgspec
 
@@ -20,6 +19,7 @@ from smgproxy.api.routing_inputs import (
     routing_text,
 )
 from smgproxy.api.splice import spliced
+from smgproxy.api.steps import at_once
 from smgproxy.core.errors import BadBody
 from smgproxy.core.message import RequestHead
 
@@ -100,7 +100,7 @@ class BodyReader:
         request.check()
         call, edits, messages = self._call(request, body)
         if messages is not None:
-            edits["messages"] = _at_once(messages)
+            edits["messages"] = at_once(messages)
         if edits:
             call.body = edited(body, edits)
         return call
@@ -146,15 +146,6 @@ class BodyReader:
             edits["model"] = msgspec.json.encode(model)
         is_stream = request.stream is True
         return Call(model, is_stream, body, request, is_resliced), edits, messages
-
-
-def _at_once(steps: Generator[None, None, bytes]) -> bytes:
-    """What comes of steps that nobody needs a turn between."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return cast(bytes, done.value)
 
 
 def _check_type(content_type: bytes | None) -> None:

@@ -1,7 +1,8 @@
 """Realtime requests: which model they are for (seed: Realtime API).
 
 Bodies go on as they were sent (ruling 30), but for an alias, which no worker knows.
-What is read of them is the model, in every place where clients are known to put it.
+What is read of them is the model, in every place where clients are known to put it, in
+steps, each of which goes over the body once: large ones are taken in turns.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 
 from smgproxy.api.bodies import is_json_type
-from smgproxy.api.edits import rebuilt
-from smgproxy.api.outline import outline_of
+from smgproxy.api.edits import Edits, replaced
+from smgproxy.api.splice import spliced
+from smgproxy.api.steps import Steps
 from smgproxy.core.errors import BadBody, BadQuery, InvalidField
 from smgproxy.core.message import RequestHead
 from smgproxy.wire.websocket_handshake import browser_key
@@ -24,8 +26,24 @@ CLIENT_SECRETS = "/v1/realtime/client_secrets"
 TRANSCRIPTION_SESSIONS = "/v1/realtime/transcription_sessions"
 
 _MAX_QUERY_FIELDS = 64
-# An object's values as they are written: of a large body, little is read.
-Fields = dict[str, msgspec.Raw]
+_ABSENT = msgspec.Raw()
+
+
+class Fields(msgspec.Struct):
+    """What is read of an object, as it is written; all else is passed over.
+
+    The names on the way to a model, at any level: of a large body, little is kept.
+    """
+
+    type: msgspec.Raw = _ABSENT  # noqa: A003 - the contract's word
+    model: msgspec.Raw = _ABSENT
+    session: msgspec.Raw = _ABSENT
+    audio: msgspec.Raw = _ABSENT
+    input: msgspec.Raw = _ABSENT  # noqa: A003
+    transcription: msgspec.Raw = _ABSENT
+    input_audio_transcription: msgspec.Raw = _ABSENT
+
+
 _decode = msgspec.json.Decoder(Fields).decode
 _decode_text = msgspec.json.Decoder(str | None).decode
 # Where in a JSON body: the names on the way to a field.
@@ -73,7 +91,9 @@ def target(path: str, model: str) -> bytes:
     return f"{path}?model={quote(model, safe='')}".encode()
 
 
-def model_of_body(path: str, head: RequestHead, body: bytes) -> tuple[str, Place]:
+def model_of_body(
+    path: str, head: RequestHead, body: bytes
+) -> Steps[tuple[str, Place]]:
     """The model of one of the JSON routes, and its place.
 
     Raises BadBody and InvalidField.
@@ -81,36 +101,43 @@ def model_of_body(path: str, head: RequestHead, body: bytes) -> tuple[str, Place
     if not is_json_type(head.first.get(b"content-type")):
         raise BadBody("Expected request with `Content-Type: application/json`")
     session = _read_json(body)
+    yield
     outer: Place = ()
     if path == CLIENT_SECRETS:
         outer = ("session",)
-        inner = fields_of(session.get("session"))
+        inner = fields_of(session.session)
+        yield
         if inner is None:
             raise BadBody("Failed to parse the request body as JSON: missing `session`")
         session = inner
     prefix = "".join(f"{name}." for name in outer)
-    kind = _text(session.get("type"))
+    kind = _text(session.type)
     if kind is not None and kind not in _TYPES[path]:
         raise BadBody(
             f"Failed to parse the request body as JSON: `{prefix}type` must be "
             + " or ".join(f"`{each}`" for each in _TYPES[path])
         )
-    found = model_of_session(session)
+    found = yield from model_of_session(session)
     if found is None:
         raise InvalidField(f"`{prefix}model` is required")
     model, place = found
     return model, outer + place
 
 
-def renamed(text: bytes | msgspec.Raw, place: Place, model: str) -> bytes:
+def renamed(text: bytes, place: Place, model: str) -> Steps[bytes]:
     """A JSON object with another model in its place, all else as it was written."""
-    outline = outline_of(text)
     name, *rest = place
+    value = msgspec.json.encode(model)
     if rest:
-        # Of fields of one name the last was read.
-        inner = [raw for key, raw in outline.items() if key.text == name][-1]
-        return rebuilt(outline, {name: renamed(inner, tuple(rest), model)})
-    return rebuilt(outline, {name: msgspec.json.encode(model)})
+        inner = bytes(getattr(_decode(text), name))
+        yield
+        value = yield from renamed(inner, tuple(rest), model)
+    edits: Edits = {name: value}
+    yield
+    made = replaced(text, edits)
+    if made is None:
+        made = yield from spliced(text, edits)
+    return made
 
 
 def _read_json(body: bytes) -> Fields:
@@ -126,33 +153,39 @@ def _read_json(body: bytes) -> Fields:
     raise BadBody(f"Failed to parse the request body as JSON: {why}") from None
 
 
-def fields_of(text: bytes | msgspec.Raw | None) -> Fields | None:
+def fields_of(text: bytes | msgspec.Raw) -> Fields | None:
     """What stands in a JSON object; None when it is none."""
     try:
-        return None if text is None else _decode(text)
+        return _decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
 
 
-def model_of_session(session: Fields) -> tuple[str, Place] | None:
+def model_of_session(session: Fields) -> Steps[tuple[str, Place] | None]:
     """The model a session is for, or transcribes with, and its place; None: none."""
     for place in _PLACES:
-        model = _text(_at(session, place))
+        model = _text((yield from _at(session, place)))
         if model is not None:
             return (model, place) if model else None
     return None
 
 
-def _at(fields: Fields | None, place: Place) -> msgspec.Raw | None:
+def _at(fields: Fields, place: Place) -> Steps[msgspec.Raw]:
     *outer, name = place
     for one in outer:
-        fields = fields_of((fields or {}).get(one))
-    return (fields or {}).get(name)
+        raw: msgspec.Raw = getattr(fields, one)
+        inner = fields_of(raw)
+        if inner is None:
+            return _ABSENT
+        fields = inner
+        yield
+    found: msgspec.Raw = getattr(fields, name)
+    return found
 
 
-def _text(value: msgspec.Raw | None) -> str | None:
+def _text(value: msgspec.Raw) -> str | None:
     """A string; None if absent or null, empty for what is no string."""
-    if value is None:
+    if not bytes(value):
         return None
     try:
         return _decode_text(value)

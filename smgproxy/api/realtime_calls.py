@@ -6,7 +6,13 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from smgproxy.api.realtime import Place, fields_of, model_of_session, renamed
+from smgproxy.api.realtime import (
+    Place,
+    fields_of,
+    model_of_session,
+    renamed,
+)
+from smgproxy.api.steps import Steps
 from smgproxy.core.errors import BadCall
 from smgproxy.core.message import RequestHead
 
@@ -20,8 +26,14 @@ _NAME = re.compile(
     rb"^content-disposition:[ \t]*form-data(?:;.*?)?;[ \t]*name=\"?([^\";\r\n]*)",
     re.IGNORECASE | re.MULTILINE,
 )
-# RFC 8866 section 5: lines of a letter, "=" and a value, the version first.
-_SDP = re.compile(rb"v=0\r?\n(?:[a-z]=[^\r\n]*\r?\n)*[a-z]=[^\r\n]*(?:\r?\n)?")
+# RFC 8866 section 5: lines of a letter, "=" and a value, the version first. It takes
+# nothing back, so that a long offer costs no memory.
+_SDP = re.compile(rb"v=0\r?\n(?:[a-z]=[^\r\n]*+(?:\r?\n|\Z))++")
+# Lines behind are for the worker to check.
+_CHECKED_SDP_BYTES = 64 * 1024
+_MAX_HEAD_BYTES = 16 * 1024
+_BYTES_A_STEP = 4 * 1024 * 1024
+_SDP_PART, _SESSION = b"sdp", b"session"
 
 
 class CallModel(NamedTuple):
@@ -32,7 +44,7 @@ class CallModel(NamedTuple):
     place: Place = ()
 
 
-def model_of_call(head: RequestHead, body: bytes) -> CallModel:
+def model_of_call(head: RequestHead, body: bytes) -> Steps[CallModel]:
     """The model a call is for. Raises BadCall."""
     content_type = head.first.get(b"content-type", b"")
     media_type = content_type.partition(b";")[0].strip().lower()
@@ -44,18 +56,18 @@ def model_of_call(head: RequestHead, body: bytes) -> CallModel:
         _check_sdp(body)
         return CallModel(model)
     if media_type == b"multipart/form-data":
-        return _model_of_form(content_type, body)
+        return (yield from _model_of_form(content_type, body))
     raise BadCall(
         "invalid_content_type",
         "Expected `Content-Type: application/sdp` or `multipart/form-data`",
     )
 
 
-def call_renamed(body: bytes, found: CallModel, model: str) -> bytes:
+def call_renamed(body: bytes, found: CallModel, model: str) -> Steps[bytes]:
     """A call's body with another model in its session, if it has one."""
     if not found.place:
         return body
-    session = renamed(found.session, found.place, model)
+    session = yield from renamed(found.session, found.place, model)
     # Between a part's head and the next delimiter: no other text can be meant.
     around = b"\r\n\r\n%b\r\n--"
     return body.replace(around % found.session, around % session)
@@ -74,54 +86,85 @@ def location_here(location: bytes) -> bytes:
 
 
 def _check_sdp(offer: bytes) -> None:
+    if len(offer) > _CHECKED_SDP_BYTES:
+        offer = offer[: offer.rfind(b"\n", 0, _CHECKED_SDP_BYTES) + 1]
     if _SDP.fullmatch(offer) is None:
         raise BadCall("invalid_sdp", "The offer is not a session description")
 
 
-def _model_of_form(content_type: bytes, body: bytes) -> CallModel:
+def _model_of_form(content_type: bytes, body: bytes) -> Steps[CallModel]:
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         raise BadCall("invalid_multipart", "The form's boundary is missing or invalid")
-    parts, cut_off = _parts(body, boundary[1] or boundary[2])
-    for name, code in ((b"sdp", "unreadable_sdp"), (b"session", "unreadable_session")):
+    parts, cut_off = yield from _parts(body, boundary[1] or boundary[2])
+    for name, code in ((_SDP_PART, "unreadable_sdp"), (_SESSION, "unreadable_session")):
         if name == cut_off:
             raise BadCall(code, f"The part `{name.decode()}` is cut off")
-    if b"sdp" not in parts:
+    if _SDP_PART not in parts:
         raise BadCall("missing_sdp", "The form has no part `sdp`")
-    if b"session" not in parts:
+    if _SESSION not in parts:
         raise BadCall("missing_model", "The form has no part `session` with a `model`")
-    _check_sdp(parts[b"sdp"])
-    session = fields_of(parts[b"session"])
+    _check_sdp(parts[_SDP_PART])
+    session = fields_of(parts[_SESSION])
+    yield
     if session is None:
         raise BadCall("invalid_session_json", "The part `session` is no JSON object")
-    found = model_of_session(session)
+    found = yield from model_of_session(session)
     if found is None:
         raise BadCall("missing_model", "The part `session` has no `model`")
-    return CallModel(found[0], parts[b"session"], found[1])
+    return CallModel(found[0], parts[_SESSION], found[1])
 
 
-def _parts(body: bytes, boundary: bytes) -> tuple[dict[bytes, bytes], bytes | None]:
-    """A form's parts by name, the first of each; and the name of one without an end.
+def _parts(
+    body: bytes, boundary: bytes
+) -> Steps[tuple[dict[bytes, bytes], bytes | None]]:
+    """The two parts that are read, the first of each; and one without an end.
 
     RFC 2046 section 5.1.1; what stands before the first and behind the last delimiter
     means nothing.
     """
-    pieces = (b"\r\n" + body).split(b"\r\n--" + boundary, MAX_PARTS)
+    delimiter = b"\r\n--" + boundary
     parts: dict[bytes, bytes] = {}
-    last = pieces.pop() if len(pieces) > 1 else None
-    for piece in pieces[1:]:
-        if piece.startswith(b"--"):
-            return parts, None
-        name, content = _part(piece)
-        parts.setdefault(name, content)
-    if last is None or last.startswith(b"--"):
-        return parts, None
-    return parts, _part(last)[0]
+    # The first one may be the form's first line.
+    is_first_line = body.startswith(delimiter[2:])
+    end = -2 if is_first_line else (yield from _find(body, delimiter, 0))
+    for left in range(MAX_PARTS, 0, -1):
+        if end == -1:
+            break
+        start = end + len(delimiter)
+        yield
+        if body.startswith(b"--", start):
+            break
+        end = (yield from _find(body, delimiter, start)) if left > 1 else -1
+        name, at = _part_at(body, start, len(body) if end == -1 else end)
+        if end == -1:
+            return parts, name
+        if name == _SDP_PART:  # no more of it is looked at
+            end_read = min(end, at + _CHECKED_SDP_BYTES + 1)
+            parts.setdefault(name, body[at:end_read])
+        elif name == _SESSION:
+            parts.setdefault(name, body[at:end])
+    return parts, None
 
 
-def _part(piece: bytes) -> tuple[bytes, bytes]:
-    head, found, content = piece.partition(b"\r\n\r\n")
-    name = _NAME.search(head)
-    if name is None or (not found and not head):
+def _find(body: bytes, what: bytes, start: int) -> Steps[int]:
+    """``body.find``, which may take a millisecond for each megabyte of line ends."""
+    while True:
+        end = start + _BYTES_A_STEP
+        found = body.find(what, start, end + len(what) - 1)
+        if found >= 0 or end >= len(body):
+            return found
+        start = end
+        yield
+
+
+def _part_at(body: bytes, start: int, end: int) -> tuple[bytes, int]:
+    """The name of the part between two delimiters, and where its content begins."""
+    until = min(end, start + _MAX_HEAD_BYTES)
+    gap = body.find(b"\r\n\r\n", start, until)
+    if gap < 0 and until < end:
+        raise BadCall("invalid_multipart", "The form has a part with too long a head")
+    name = _NAME.search(body[start : until if gap < 0 else gap])
+    if name is None:
         raise BadCall("invalid_multipart", "The form has a part without a name")
-    return name[1], content
+    return name[1], end if gap < 0 else gap + 4

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Generator
-from typing import cast
 
 from smgproxy.admission.budgets import Budgets
 from smgproxy.api.bodies import BodyReader, Call
@@ -27,6 +25,7 @@ from smgproxy.dispatch.options import DispatchOptions
 from smgproxy.dispatch.ranks import with_rank
 from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.dispatch.transcribe import Transcriptions
+from smgproxy.dispatch.turns import LargeBodies
 from smgproxy.dispatch.upload import Uploads
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
@@ -47,7 +46,7 @@ class Forwarder:
     __slots__ = (
         *("_reader", "_router", "_caller", "_options", "_retries", "_stats"),
         *("_budgets", "_uploads", "_transcriptions", "answers"),
-        *("_reading_large", "_fallbacks"),
+        *("large_bodies", "_fallbacks"),
     )
 
     def __init__(
@@ -75,8 +74,7 @@ class Forwarder:
         self._fallbacks = fallbacks
         self._retries = retries
         self._stats = stats
-        # One large body at a time: each is in memory twice while it is read.
-        self._reading_large = asyncio.Lock()
+        self.large_bodies = LargeBodies()
         self.answers = Answers(options, stats, loop)
         rules = BodyRules(
             has_key_override=has_key_override,
@@ -114,9 +112,8 @@ class Forwarder:
         if len(body) <= SMALL_BODY_BYTES or is_light(body):
             call = self._reader.read(exchange.head, endpoint, body)
         else:
-            async with self._reading_large:
-                steps = self._reader.steps(exchange.head, endpoint, body)
-                call = await _in_turns(steps)
+            steps = self._reader.steps(exchange.head, endpoint, body)
+            call = await self.large_bodies.read(steps)
         if self._budgets is not None:
             reserve(self._budgets, exchange, call)
         del body  # so that the call alone holds it
@@ -256,19 +253,6 @@ class Forwarder:
         call.request = None
         self._stats.released_early_bytes += size
         return True
-
-
-async def _in_turns(steps: Generator[None, None, Call]) -> Call:
-    """Take steps, each in a turn of the event loop of its own."""
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return cast(Call, done.value)
-        turn = loop.create_future()
-        loop.call_soon(turn.set_result, None)
-        await turn
 
 
 def _translated(endpoint: Endpoint, call: Call, worker: Worker) -> SystemOne | None:

@@ -20,6 +20,8 @@ from smgproxy.api.realtime import (
     target,
 )
 from smgproxy.api.realtime_calls import call_renamed, location_here, model_of_call
+from smgproxy.api.schema import is_light
+from smgproxy.api.steps import Steps, at_once
 from smgproxy.core.errors import BodyTooLarge
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import collect
@@ -27,6 +29,7 @@ from smgproxy.core.message import Headers, RequestHead, WorkerRequest
 from smgproxy.dispatch.charge import reserve_unread
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.realtime_attempt import Picks
+from smgproxy.dispatch.turns import LargeBodies
 from smgproxy.fleet.worker import Worker
 from smgproxy.upstream.calls import Upstream
 
@@ -43,7 +46,7 @@ class RealtimeCall:
     """One of these routes."""
 
     __slots__ = ("endpoint", "_canonical", "_picks", "_upstream") + (
-        *("_limit", "_budgets"),
+        *("_large_bodies", "_limit", "_budgets"),
     )
 
     def __init__(
@@ -52,6 +55,7 @@ class RealtimeCall:
         canonical: Callable[[str], str],
         picks: Picks,
         upstream: Upstream,
+        large_bodies: LargeBodies,
         max_payload_bytes: int,
         budgets: Budgets | None = None,
     ) -> None:
@@ -60,6 +64,7 @@ class RealtimeCall:
         self._canonical = canonical
         self._picks = picks
         self._upstream = upstream
+        self._large_bodies = large_bodies
         self._limit = max_payload_bytes
         self._budgets = budgets
 
@@ -67,7 +72,11 @@ class RealtimeCall:
         """Forward the body. Raises GatewayError."""
         endpoint = self.endpoint
         body = await collect(exchange.request, self._limit, BodyTooLarge)
-        model, path, body = self._read(exchange.head, body)
+        steps = self._read(exchange.head, body)
+        if is_light(body):
+            model, path, body = at_once(steps)
+        else:
+            model, path, body = await self._large_bodies.read(steps)
         if self._budgets is not None:
             reserve_unread(self._budgets, exchange)
         attempt = self._picks.begin(exchange, endpoint, model, False)
@@ -86,19 +95,19 @@ class RealtimeCall:
                 reply.headers = [_relocated(*field) for field in reply.headers]
             answers.answer_whole(exchange, worker, reply, whole)
 
-    def _read(self, head: RequestHead, body: bytes) -> tuple[str, bytes, bytes]:
+    def _read(self, head: RequestHead, body: bytes) -> Steps[tuple[str, bytes, bytes]]:
         """The model, and the target and body that its worker gets."""
         path = self.endpoint.path
         if path == CALLS:
-            found = model_of_call(head, body)
+            found = yield from model_of_call(head, body)
             model = self._canonical(found.name)
             if model != found.name:
-                body = call_renamed(body, found, model)
+                body = yield from call_renamed(body, found, model)
             return model, target(CALLS, model), body
-        name, place = model_of_body(path, head, body)
+        name, place = yield from model_of_body(path, head, body)
         model = self._canonical(name)
         if model != name:
-            body = renamed(body, place, model)
+            body = yield from renamed(body, place, model)
         return model, path.encode(), body
 
 

@@ -14,6 +14,7 @@ from smgproxy.dispatch.realtime import Realtime
 from smgproxy.dispatch.realtime_attempt import Picks
 from smgproxy.dispatch.realtime_calls import NAMES, RealtimeCall
 from smgproxy.dispatch.realtime_options import RealtimeOptions
+from smgproxy.dispatch.turns import LargeBodies
 from smgproxy.fleet.registry import Registry
 from smgproxy.routing.labelled import LabelledRouter
 from smgproxy.telemetry.realtime import RealtimeStats
@@ -36,6 +37,7 @@ class RealtimeRoutes:
         secure: Secure,
         options: RealtimeOptions,
         answers: Answers,
+        large_bodies: LargeBodies,
         routed: RouterStats,
         max_payload_bytes: int,
         loop: asyncio.AbstractEventLoop,
@@ -54,7 +56,10 @@ class RealtimeRoutes:
             canonical, picks, sockets, options, self.stats, loop, budgets
         )
         self._calls = [
-            RealtimeCall(path, canonical, picks, upstream, max_payload_bytes, budgets)
+            RealtimeCall(
+                *(path, canonical, picks, upstream, large_bodies, max_payload_bytes),
+                budgets,
+            )
             for path in NAMES
         ]
 

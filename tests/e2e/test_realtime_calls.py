@@ -86,6 +86,12 @@ def test_a_json_body_goes_on_as_it_was_sent(name: str, body: bytes) -> None:
     assert got.get("content-type") == "application/json"
 
 
+def test_a_large_body_goes_on_as_it_was_sent() -> None:
+    body = b'{"model":"m","instructions":"%b"}' % (b"x" * 2_000_000)
+    answer, (got,) = _asked(_post("/v1/realtime/sessions", body))
+    assert (answer.status, got.body) == (200, body)
+
+
 def _renamed(request: bytes) -> Received:
     """What a worker gets of a request where "rt" stands for "m"."""
     received: list[Received] = []

@@ -1,0 +1,35 @@
+"""Large bodies are read in steps, between which others have their turns."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar, cast
+
+from smgproxy.api.steps import Steps
+
+_T = TypeVar("_T")
+
+
+class LargeBodies:
+    """Reads one large body at a time: each is in memory twice while it is read."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def read(self, steps: Steps[_T]) -> _T:
+        """What the steps come to, each in a turn of the event loop of its own.
+
+        Raises what they do.
+        """
+        async with self._lock:
+            loop = asyncio.get_running_loop()
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as done:
+                    return cast(_T, done.value)
+                turn = loop.create_future()
+                loop.call_soon(turn.set_result, None)
+                await turn
