@@ -42,7 +42,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     add("--no-fail", action="store_true", help="exit 0 even if a budget is missed")
     add("--no-pin", action="store_true", help="do not bind programs to cores")
     add("--python-tools", action="store_true", help="use no cc and no wrk")
-    add("--first-port", type=int, default=32000, help="of 30 loopback ports")
+    add("--first-port", type=int, default=32000, help="of 50 loopback ports")
     add("--results", type=Path, help="file to write instead of RESULTS.md")
     chosen = parser.parse_args(argv)
     if unknown := set(chosen.only) - set(NAMES):

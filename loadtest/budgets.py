@@ -132,6 +132,16 @@ TRIAL_BUDGETS = (
     # Requests of one turn of the event loop have no order; more than this is no turn.
     Budget("Places lost to those who came later", "admission.overtaken", 100),
     Budget("Permits and places held at the end", "admission.held", 0),
+    Budget("Answers that the contract does not have", "chaos.strays", 0),
+    Budget("Requests that got no answer", "chaos.unanswered", 0),
+    # Three attempts of 2 s with a sweep each, and a second for a busy machine.
+    Budget("Slowest answer, s", "chaos.slowest", 8),
+    Budget("In flight in the gateway at the end", "chaos.held", 0),
+    Budget("In flight at the workers at the end", "chaos.left", 0),
+    Budget("Descriptors the gateway left open", "chaos.files", 0),
+    Budget("Exceptions in the gateway's log", "chaos.faults", 0),
+    Budget("Workers used again, of 3", "chaos.used", 3, is_floor=True),
+    Budget("Answers other than 200 once all are well", "chaos.failed", 0),
 )
 
 

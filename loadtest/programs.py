@@ -21,12 +21,16 @@ NOT_INSTALLED = "not installed"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The ports and the folder that one start of a program is given."""
+    """The ports and the folder that one start of a program is given.
+
+    Only ours and the two routers take more than one worker, or another policy.
+    """
 
     port: int
     metrics_port: int
-    worker_port: int
+    worker_ports: tuple[int, ...]
     folder: Path
+    policy: str = "round_robin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,9 @@ def _gateway_flags(place: Place, log_level: str) -> list[str]:
     """The flags that ours and the two routers have in common."""
     return [
         "--worker-urls",
-        f"http://127.0.0.1:{place.worker_port}",
+        *(f"http://127.0.0.1:{port}" for port in place.worker_ports),
         "--policy",
-        "round_robin",
+        place.policy,
         "--host",
         "127.0.0.1",
         "--port",
@@ -135,7 +139,7 @@ def _find_vllm_router(root: Path) -> Program | None:
 def _configured(place: Place, name: str) -> str:
     """The program's template, filled in, as a file."""
     text = Template((CONFIGS / name).read_text()).substitute(
-        folder=place.folder, port=place.port, worker_port=place.worker_port
+        folder=place.folder, port=place.port, worker_port=place.worker_ports[0]
     )
     path = place.folder / name
     path.write_text(text)

@@ -48,6 +48,10 @@ class Stage:
         """Where a trial's simulated worker listens."""
         return self.first_port + 2
 
+    def fleet_ports(self, count: int) -> tuple[int, ...]:
+        """Where the workers of a trial with many of them listen, 20 at the most."""
+        return tuple(range(self.first_port + 30, self.first_port + 30 + count))
+
     def port_of(self, program: Program) -> int:
         """Where a program listens; its metrics are on the next port."""
         return self.first_port + 10 + 2 * program.rank
@@ -77,13 +81,13 @@ def pinned(cores: Cores | None) -> Callable[[], None] | None:
 
 
 @contextmanager
-def _child(
+def child(
     stage: Stage, name: str, argv: Sequence[str], cores: Cores | None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A child in a group of its own; the whole group is killed at the end."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     with (stage.folder / f"{name}.log").open("wb") as log:
-        child = subprocess.Popen(
+        process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -94,12 +98,12 @@ def _child(
             preexec_fn=pinned(cores),
         )
     try:
-        yield child
+        yield process
     finally:
         # Nothing is left to measure, so nobody waits for a graceful end.
         with suppress(ProcessLookupError):  # it has ended by itself
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _answers(port: int, path: str) -> bool:
@@ -118,13 +122,14 @@ def _last_line(log: Path) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def _wait_until_ready(
-    child: subprocess.Popen[bytes], port: int, path: str, log: Path
+def wait_until_ready(
+    process: subprocess.Popen[bytes], port: int, path: str, log: Path
 ) -> None:
+    """Until it answers with 200; MeasureError when it ends before, or never does."""
     deadline = time.monotonic() + READY_SECS
     while not _answers(port, path):
-        if child.poll() is not None:
-            text = f"ended with code {child.returncode}: {_last_line(log)}"
+        if process.poll() is not None:
+            text = f"ended with code {process.returncode}: {_last_line(log)}"
             raise MeasureError(text[:300])
         if time.monotonic() > deadline:
             raise MeasureError(f"did not answer GET {path} with 200 in {READY_SECS} s")
@@ -171,8 +176,8 @@ def _running_upstream(
 def _running_worker(
     stage: Stage, name: str, port: int, argv: Sequence[str]
 ) -> Iterator[None]:
-    with _child(stage, name, argv, stage.tool_cores) as child:
-        _wait_until_ready(child, port, "/health", stage.folder / f"{name}.log")
+    with child(stage, name, argv, stage.tool_cores) as process:
+        wait_until_ready(process, port, "/health", stage.folder / f"{name}.log")
         yield
 
 
@@ -185,9 +190,19 @@ def running(
         yield Target(program.name, worker_port, None)
         return
     port = stage.port_of(program)
-    place = Place(port, port + 1, worker_port, stage.folder)
+    place = Place(port, port + 1, (worker_port,), stage.folder)
+    with running_at(stage, program, place, flags) as target:
+        yield target
+
+
+@contextmanager
+def running_at(
+    stage: Stage, program: Program, place: Place, flags: Sequence[str] = ()
+) -> Iterator[Target]:
+    """The same at a place of the caller's; `direct` is nothing that runs."""
+    assert program.command is not None
     argv = [*program.command(place), *flags]
-    with _child(stage, program.name, argv, stage.proxy_cores) as child:
+    with child(stage, program.name, argv, stage.proxy_cores) as process:
         log = stage.folder / f"{program.name}.log"
-        _wait_until_ready(child, port, program.ready_path, log)
-        yield Target(program.name, port, child.pid, port + 1)
+        wait_until_ready(process, place.port, program.ready_path, log)
+        yield Target(program.name, place.port, process.pid, place.metrics_port)

@@ -89,12 +89,14 @@ class ClientSide:
         head = frame(HEADERS, END_HEADERS, stream, block)
         return stream, head + frame(DATA, end, stream, body)
 
+    def fields(self, head: Frame) -> dict[str, str]:
+        """What a head says; must be asked of every HEADERS frame, in order."""
+        decoded = self._decoder.decode(head.payload)
+        return {str(name): str(value) for name, value in decoded}
+
     def status(self, head: Frame) -> str:
-        """The status of a response; must be asked of every HEADERS frame, in order."""
-        fields = self._decoder.decode(head.payload)
-        return next(
-            (str(value) for name, value in fields if str(name) == ":status"), ""
-        )
+        """The status of a response; asked instead of `fields`."""
+        return self.fields(head).get(":status", "")
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames of streams in ``data``; others are answered in ``replies``."""

@@ -1,6 +1,7 @@
 """The trials, one module each. A new one is added to `TRIALS`."""
 
 from loadtest.trials.admission import Admission
+from loadtest.trials.chaos import Chaos
 from loadtest.trials.http2 import Http2
 from loadtest.trials.realtime import Realtime
 from loadtest.trials.resets import Resets
@@ -15,4 +16,5 @@ TRIALS: tuple[Trial, ...] = (
     SlowReaders(),
     Resets(),
     Admission(),
+    Chaos(),
 )

@@ -14,7 +14,7 @@ from smgproxy.fleet.worker import Worker, WorkerState
 
 log = logging.getLogger(__name__)
 
-# A worker that reports nothing is asked again only every so many intervals.
+# A worker that has never reported anything is asked only every so many intervals.
 SILENT_INTERVALS = 6
 # Long enough for an engine that is busy, short enough to be true (contract).
 POLL_TIMEOUT_SECS = 5.0
@@ -65,11 +65,11 @@ class LoadMonitor:
                 self._note(ranks, None)
             elif worker is not None:
                 worker.load_polls += 1
-                was_known = source is not None
                 source, report = await self._poll(worker, source)
                 self._note(ranks, report)
-                # A known source that fell silent is looked for anew next time.
-                if source is None and not was_known:
+                # One that fell silent is looked for anew every time: what was sent to it
+                # meanwhile counts against it until it reports again.
+                if source is None and not worker.backlog.is_reported:
                     pause *= SILENT_INTERVALS
             await self._sleep(pause)
 

@@ -105,6 +105,18 @@ def test_a_worker_that_reports_nothing_is_asked_less_often() -> None:
     assert it.worker.load_polls == 2
 
 
+def test_a_worker_that_comes_back_reports_within_an_interval() -> None:
+    it = Stage({ENGINE: REPORT})
+    it.engines.tables[URL] = {}
+    it.clock.advance(40)
+    assert it.running is None
+    it.worker.backlog.note_sent(0)
+    it.engines.tables[URL][ENGINE] = REPORT
+    it.clock.advance(10)
+    assert it.running == 3
+    assert not it.worker.backlog.sent
+
+
 def test_a_worker_that_is_not_ready_is_not_asked() -> None:
     it = Stage({ENGINE: REPORT})
     it.worker.state = WorkerState.NOT_READY

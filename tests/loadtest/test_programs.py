@@ -6,7 +6,7 @@ import pytest
 
 from loadtest.programs import Place, find
 
-PLACE = Place(32010, 32011, 32000, Path("/nowhere"))
+PLACE = Place(32010, 32011, (32000,), Path("/nowhere"))
 
 
 def test_direct_is_always_there_and_has_nothing_to_start(tmp_path: Path) -> None:
@@ -38,6 +38,15 @@ def test_the_original_is_taken_from_the_venv_that_the_variable_names(
     assert argv[argv.index("--policy") + 1] == "round_robin"
 
 
+def test_a_gateway_may_have_a_fleet_and_another_policy(tmp_path: Path) -> None:
+    ours = find("ours", tmp_path)
+    assert ours is not None and ours.command is not None
+    argv = ours.command(Place(32010, 32011, (32000, 32001), tmp_path, "random"))
+    first = argv.index("--worker-urls") + 1
+    assert argv[first + 1] == "http://127.0.0.1:32001"
+    assert argv[argv.index("--policy") + 1] == "random"
+
+
 @pytest.mark.parametrize("name", ["nginx", "haproxy"])
 def test_a_configuration_is_filled_in_with_this_start(
     name: str, tmp_path: Path
@@ -45,7 +54,7 @@ def test_a_configuration_is_filled_in_with_this_start(
     program = find(name, tmp_path)
     if program is None or program.command is None:
         pytest.skip(f"{name} is not installed")
-    path = Path(program.command(Place(32010, 32011, 32000, tmp_path))[-1])
+    path = Path(program.command(Place(32010, 32011, (32000,), tmp_path))[-1])
     text = path.read_text()
     assert path.parent == tmp_path
     assert "127.0.0.1:32010" in text and "127.0.0.1:32000" in text
