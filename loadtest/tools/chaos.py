@@ -55,9 +55,7 @@ class Http1(asyncio.Protocol):
         """Send the request, on a new connection if need be."""
         loop = asyncio.get_running_loop()
         if self._transport is None or self._transport.is_closing():
-            made = await loop.create_connection(
-                lambda: self, "127.0.0.1", self._port
-            )
+            made = await loop.create_connection(lambda: self, "127.0.0.1", self._port)
             self._transport = made[0]
         self._answer, self._done = answer, loop.create_future()
         self._parser = httptools.HttpResponseParser(self)

@@ -1,13 +1,12 @@
 """Workers that are killed, stopped and answer anything: what clients are owed."""
 
 import http.client
-import json
 import os
 import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -22,7 +21,7 @@ from loadtest.stage import (
     wait_until_ready,
 )
 from loadtest.stats import Metric, Pick
-from loadtest.tools.contract import CONTRACT
+from loadtest.tools.contract import CONTRACT, Answer
 from loadtest.trials.admission import held
 from loadtest.trials.trial import OURS_ALONE, get, pid_of, tool, worker_state
 
@@ -42,9 +41,9 @@ FLAGS = (
     *("--health-success-threshold", "1"),
     *("--load-monitor-interval", "1"),
 )
-UP_SECS, DOWN_SECS = (0.5, 4.0), (0.1, 3.0)
+UP_SECS, DOWN_SECS = (1.0, 5.0), (0.1, 2.0)
 SETTLE_SECS, POOL_SECS = 5.0, 5.0
-REQUESTS_AFTERWARDS = 300
+REQUESTS_A_LOOK, REQUESTS_AFTERWARDS = 10, 300
 
 
 @dataclass(slots=True)
@@ -138,16 +137,14 @@ def torment(found: Sequence[Victim], seconds: float) -> int:
     return blows
 
 
-def answers(target: Target, count: int) -> int:
+def good_answers(target: Target, count: int) -> int:
     """Ask so many small things, one by one; how many are answered with 200."""
     good = 0
     connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+    headers = {"Content-Type": "application/json"}
     try:
         for number in range(count):
-            said = {"role": "user", "content": f"{number} afterwards"}
-            asked = {"model": "sim", "messages": [said], "user": "0", "stream": False}
-            headers = {"Content-Type": "application/json"}
-            body = json.dumps(asked)
+            body = Answer(number, is_stream=False).request(0)
             connection.request("POST", "/v1/chat/completions", body, headers)
             answer = connection.getresponse()
             answer.read()
@@ -185,6 +182,7 @@ class Chaos:
         Metric("chaos.files", "Descriptors left open", 0, Pick.MOST),
         Metric("chaos.faults", "Exceptions in the gateway's log", 0, Pick.MOST),
         Metric("chaos.used", "Workers used again", 0, Pick.LEAST),
+        Metric("chaos.back", "Until then, s", 1, Pick.MOST),
         Metric("chaos.failed", "Afterwards not 200", 0, Pick.MOST),
     )
 
@@ -226,17 +224,31 @@ def _afterwards(target: Target, ports: Sequence[int]) -> Figures:
     """All workers are well: what is still in flight, and who is used."""
     for port in ports:
         get(port, "/sim/calm")
+
+    def left() -> float:
+        return sum(worker_state(port)["running"] for port in ports)
+
+    def kept() -> float:
+        return held(get(target.metrics_port, "/metrics").decode())
+
+    def used() -> int:
+        return sum(worker_state(port)["answered"] > 0 for port in ports)
+
+    def all_are_used() -> bool:
+        good_answers(target, REQUESTS_A_LOOK)
+        return used() == len(ports)
+
+    _wait_until(lambda: not left() and not kept())
+    figures = {"chaos.held": kept(), "chaos.left": left()}
+    began = time.monotonic()
+    _wait_until(all_are_used)
+    figures |= {"chaos.used": used(), "chaos.back": time.monotonic() - began}
+    good = good_answers(target, REQUESTS_AFTERWARDS)
+    return figures | {"chaos.failed": REQUESTS_AFTERWARDS - good}
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    """A few seconds at the most."""
     end = time.monotonic() + SETTLE_SECS
-    while True:
-        left = sum(worker_state(port)["running"] for port in ports)
-        kept = held(get(target.metrics_port, "/metrics").decode())
-        if not left and not kept or time.monotonic() > end:
-            break
-        time.sleep(0.2)
-    good = answers(target, REQUESTS_AFTERWARDS)
-    return {
-        "chaos.held": kept,
-        "chaos.left": left,
-        "chaos.used": sum(worker_state(port)["answered"] > 0 for port in ports),
-        "chaos.failed": REQUESTS_AFTERWARDS - good,
-    }
+    while not is_so() and time.monotonic() < end:
+        time.sleep(0.1)
