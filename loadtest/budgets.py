@@ -23,8 +23,9 @@ class Outcome(Enum):
 class Budget:
     """A bound on one metric of ours.
 
-    With `versus`, the bound is a share of that program's value in the same run;
-    without, it is a value of its own.
+    With `versus`, the bound is a share of that program's value in the same run, or,
+    with `is_difference`, how much more than it ours is; without, it is a value of its
+    own.
     """
 
     text: str
@@ -32,6 +33,7 @@ class Budget:
     bound: float
     versus: str | None = None
     is_floor: bool = False
+    is_difference: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Verdict:
         """The number that is held against the bound."""
         if self.measured is None or self.budget.versus is None:
             return self.measured
+        if self.budget.is_difference:
+            return None if self.compared is None else self.measured - self.compared
         return self.measured / self.compared if self.compared else None
 
 
@@ -142,6 +146,28 @@ TRIAL_BUDGETS = (
     Budget("Exceptions in the gateway's log", "chaos.faults", 0),
     Budget("Workers used again, of 3", "chaos.used", 3, is_floor=True),
     Budget("Answers other than 200 once all are well", "chaos.failed", 0),
+    Budget(
+        "Tokens cached, points more than the original's",
+        "affinity.cache_aware_cached",
+        -2,
+        ORIGINAL,
+        is_floor=True,
+        is_difference=True,
+    ),
+    Budget(
+        "Tokens cached, points more than round_robin",
+        "affinity.gain",
+        20,
+        is_floor=True,
+    ),
+    # No worse: ties are broken at random, which alone moves both by as much.
+    Budget(
+        "Busiest's requests, cache_aware, of the original's",
+        "affinity.cache_aware_busiest",
+        1.05,
+        ORIGINAL,
+    ),
+    Budget("Answers other than 200, or none", "affinity.failed", 0),
 )
 
 

@@ -1,6 +1,7 @@
 """The trials, one module each. A new one is added to `TRIALS`."""
 
 from loadtest.trials.admission import Admission
+from loadtest.trials.affinity import Affinity
 from loadtest.trials.chaos import Chaos
 from loadtest.trials.http2 import Http2
 from loadtest.trials.realtime import Realtime
@@ -17,4 +18,5 @@ TRIALS: tuple[Trial, ...] = (
     Resets(),
     Admission(),
     Chaos(),
+    Affinity(),
 )

@@ -1,6 +1,7 @@
 """The routing simulation, which is also the judge of cache_aware."""
 
-from loadtest.affinity import blocks_of, run, trace
+from loadtest.affinity import run
+from loadtest.conversations import blocks_of, trace
 
 TURNS = trace()
 
