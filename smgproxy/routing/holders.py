@@ -10,8 +10,7 @@ from smgproxy.routing.slots import Text
 
 # Holders that are compared for one request (contract).
 MAX_HOLDERS = 8
-_EVICTED_AT_ONCE = 100
-_SWEPT_AT_ONCE = 2000
+_WORK_AT_ONCE = 400
 
 
 class HolderTree(Generic[Text]):
@@ -59,5 +58,5 @@ class HolderTree(Generic[Text]):
 
     def sweep(self) -> bool:
         """A slice of upkeep, about a millisecond; whether more is waiting."""
-        has_more = self.tree.sweep(_SWEPT_AT_ONCE)
-        return self.tree.evict(_EVICTED_AT_ONCE) or has_more
+        has_more = self.tree.sweep(_WORK_AT_ONCE)
+        return self.tree.evict(_WORK_AT_ONCE) or has_more

@@ -30,9 +30,13 @@ _SLACK = 8
 _SHARE_OF_RECORD = 64
 _SHORT = 1 << 17
 _CHARACTER_BITS = 21
-# Evictions that one record may cause, and one more for so many elements it adds.
-_EVICTIONS = 64
-_ELEMENTS_PER_EVICTION = 512
+# Work is counted in nodes that are let go or joined. As much is copying so many
+# elements, or looking at so many slots.
+_ELEMENTS_COPIED = 4096
+_SLOTS_LOOKED_AT = 8
+# The evicting that one record may cause, and one more for so many elements it adds.
+_WORK_OF_RECORD = 64
+_ELEMENTS_OF_WORK = 512
 
 
 class Match(Generic[Text]):
@@ -64,7 +68,7 @@ class RadixTree(Generic[Text]):
     __slots__ = (
         *("budget", "size", "sizes", "_page", "longest", "_children", "_slots"),
         *("_nodes", "_hard", "_hard_nodes", "_more", "_stamp", "_gone"),
-        "_cursor",
+        *("_cursor", "_work"),
     )
 
     def __init__(self, budget: int, page: int = 1) -> None:
@@ -87,6 +91,7 @@ class RadixTree(Generic[Text]):
         # Holders that left but still stand in slots, and where the clearing is.
         self._gone: set[int] = set()
         self._cursor = ROOT
+        self._work = 0
 
     def __len__(self) -> int:
         """Nodes, and holders of nodes beyond the first."""
@@ -157,7 +162,7 @@ class RadixTree(Generic[Text]):
         added = len(text) - found.matched
         if self._is_full:
             # Nobody swept in time. This bounds the memory, whatever is sent.
-            self.evict(_EVICTIONS + added // _ELEMENTS_PER_EVICTION)
+            self.evict(_WORK_OF_RECORD + added // _ELEMENTS_OF_WORK)
             if self._is_full:
                 return
             found = self.match(text)
@@ -270,20 +275,21 @@ class RadixTree(Generic[Text]):
         return self.size > self.budget or self._slots.used > self._nodes
 
     def evict(self, most: int) -> bool:
-        """Drop the oldest records until within budget, at most so many.
+        """Drop the oldest records until within budget, or so much work is done.
 
         Whether there is still more than the budget allows.
         """
         newer = self._slots.newer
-        while most > 0 and newer[ROOT] and self.is_over:
+        end = self._work + most
+        while self._work < end and newer[ROOT] and self.is_over:
             self._evict_oldest(newer[ROOT])
-            most -= 1
         return bool(newer[ROOT]) and self.is_over
 
     def _evict_oldest(self, slot: int) -> None:
         slots = self._slots
         holder, stamp = slots.holders[slot], slots.stamps[slot]
         if slots.ages[slot] != stamp:
+            self._work += 1
             slots.unlink(slot)
             return
         node = slot if slots.edges[slot] is not None else slots.parents[slot]
@@ -318,6 +324,7 @@ class RadixTree(Generic[Text]):
     def _tidy(self, node: int) -> None:
         """Drop a node that nobody holds; join one to its only child if they agree."""
         slots = self._slots
+        self._work += 1
         while node and not slots.kids[node]:
             if slots.holders[node] != NONE or node in self._more:
                 return
@@ -327,6 +334,7 @@ class RadixTree(Generic[Text]):
             slots.kids[parent] -= 1
             slots.kid_sums[parent] -= node
             slots.free(node)
+            self._work += 1
             node = parent
         if node and slots.kids[node] == 1:
             self._join(node, slots.kid_sums[node])
@@ -347,7 +355,8 @@ class RadixTree(Generic[Text]):
         del self._children[self._key(node, lower)]
         self._children[self._key(parent, upper)] = child
         slots.kid_sums[parent] += child - node
-        slots.edges[child] = upper + lower
+        slots.edges[child] = joined = upper + lower
+        self._work += 1 + len(joined) // _ELEMENTS_COPIED
         slots.parents[child] = parent
         slots.unlink(node)
         slots.holders[node] = NONE
@@ -361,20 +370,21 @@ class RadixTree(Generic[Text]):
             self._cursor = ROOT
 
     def sweep(self, most: int) -> bool:
-        """Look at so many slots for holders that left; whether there are more."""
+        """Clear so much of what holders that left still hold; whether there is more."""
         if not self._gone:
             return False
         slots = self._slots
-        begin = self._cursor + 1
-        end = min(begin + most, len(slots.edges))
-        for slot in range(begin, end):
+        end = self._work + most
+        for slot in range(self._cursor + 1, len(slots.edges)):
             holder = slots.holders[slot]
             if holder in self._gone:
                 is_node = slots.edges[slot] is not None
                 self._release(slot if is_node else slots.parents[slot], holder, slot)
-        self._cursor = end - 1
-        if end < len(slots.edges):
-            return True
+            elif slot % _SLOTS_LOOKED_AT == 0:
+                self._work += 1
+            if self._work >= end:
+                self._cursor = slot
+                return True
         self._gone.clear()
         self._cursor = ROOT
         return False

@@ -131,6 +131,49 @@ def test_a_megabyte_is_compared_in_slices_and_not_by_character() -> None:
         assert tree.match(text).matched == 1 << 20
 
 
+def _nested(texts: int, holders: int) -> RadixTree[str]:
+    """Prompts that are each the beginning of a hundred branches on the way."""
+    tree = _tree(1 << 24)
+    longest = []
+    for number in range(texts):
+        text = ""
+        for piece in range(100):
+            text += f"{number} {piece} {'x' * 20}"
+            tree.record(tree.match(text + "!"), 0)
+        longest.append(text)
+    for holder in range(holders):
+        for text in longest:
+            tree.record(tree.match(text), holder)
+    return tree
+
+
+def test_a_slice_of_eviction_is_counted_in_nodes_and_not_in_records() -> None:
+    tree = _nested(20, holders=2)
+    tree.budget = 0
+    before, has_more, most = len(tree), True, 0
+    while has_more:
+        has_more = tree.evict(50)
+        most = max(most, before - len(tree))
+        before = len(tree)
+    assert before == 0
+    assert most <= 50 + 2 * MAX_DEPTH
+
+
+@pytest.mark.parametrize("is_purge", [False, True])
+def test_a_slice_counts_what_is_copied_to_join_long_edges(is_purge: bool) -> None:
+    tree = _tree(1 << 24)
+    trunk = "x" * 100_000
+    for number in range(100):
+        tree.record(tree.match(trunk + "y" * number + "!"), 0)
+    tree.budget = 0
+    if is_purge:
+        tree.purge(0)
+    before = len(tree)
+    assert tree.sweep(50) if is_purge else tree.evict(50)
+    # Each branch that goes has the trunk copied, at 25 of the 50.
+    assert before - len(tree) <= 6
+
+
 def test_a_paged_tree_knows_whole_pages() -> None:
     tree: RadixTree[bytes] = RadixTree(1 << 20, page=4)
     tree.record(tree.match(b"aaaabbbbcc"), 0)
