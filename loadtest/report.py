@@ -93,7 +93,9 @@ def _figure(verdict: Verdict) -> str:
         return ABSENT
     if verdict.budget.versus is None:
         return f"{verdict.figure:.1f}"
-    return f"{verdict.figure:.2f} ({verdict.measured:.2f} / {verdict.compared:.2f})"
+    mark = "-" if verdict.budget.is_difference else "/"
+    pair = f"{verdict.measured:.2f} {mark} {verdict.compared:.2f}"
+    return f"{verdict.figure:.2f} ({pair})"
 
 
 def budgets(run: Run) -> str:

@@ -26,7 +26,7 @@ class Affinity:
         "caches, under cache_aware and under round_robin."
     )
     programs: tuple[str, ...] = ("ours", "smg")
-    rounds: int = 1
+    rounds: int = 2
     metrics: tuple[Metric, ...] = (
         Metric("affinity.cache_aware_cached", "Tokens cached, cache_aware, %", 1),
         Metric("affinity.round_robin_cached", "Tokens cached, round_robin, %", 1),
