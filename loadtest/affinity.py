@@ -2,9 +2,9 @@
 
 Twenty made-up workers with prefix caches, conversations of several turns and shared
 system prompts, all in one process and on a clock of its own; the trial `affinity` sends
-the same trace through gateways. Prints, for each policy,
-the share of prompt blocks found in the chosen worker's cache, how evenly work was
-spread (the busiest worker's share of the mean), and the mean time to the first token.
+the same trace through gateways. Prints, for each policy, the share of prompt blocks
+found in the chosen worker's cache, how evenly work was spread (the busiest worker's
+share of the mean), and the mean time to the first token.
 """
 
 from __future__ import annotations

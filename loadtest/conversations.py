@@ -52,7 +52,7 @@ def trace(seed: int = 1) -> list[Turn]:
     for client in range(CONVERSATIONS):
         at += draw.expovariate(ARRIVALS_PER_SEC)
         # Few system prompts have most of the traffic.
-        said = (systems[int(len(systems) * draw.random() ** 3)],)
+        said: tuple[str, ...] = (systems[int(len(systems) * draw.random() ** 3)],)
         when = at
         for _ in range(draw.randint(1, 8)):
             said += (prose(50, 800),)

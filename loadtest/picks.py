@@ -20,8 +20,8 @@ from loadtest.prompts import Given
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.worker import Worker, WorkerState
 from smgproxy.routing.catalog import POLICIES, PolicyMaker
-from smgproxy.routing.options import PolicyOptions
 from smgproxy.routing.holders import HolderTree
+from smgproxy.routing.options import PolicyOptions
 from smgproxy.routing.policies.cache_aware import CacheAwarePolicy
 from smgproxy.routing.radix import CHARACTERS_PER_NODE, MAX_DEPTH, RadixTree
 from smgproxy.routing.request import RoutingRequest

@@ -72,23 +72,21 @@ class Victim:
         log = self.stage.folder / f"unruly-{self.number}.log"
         wait_until_ready(self._process, self.port, "/health", log)
 
+    @property
+    def is_up(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and not self._is_stopped
+
     def kill(self) -> None:
         """SIGKILL: its connections are reset, and no new ones accepted."""
         self._life.close()
         self._process = None
         self._is_stopped = False
 
-    def suffer(self, dice: random.Random) -> None:
-        """Go down if it is up, and the other way round."""
-        is_up = self._process is not None and not self._is_stopped
-        if not is_up:
-            self.revive()
-        elif dice.random() < 0.5:
-            self.kill()
-        else:
-            self._signal(signal.SIGSTOP)
-        self._is_stopped = is_up and self._process is not None
-        self.due += dice.uniform(*(DOWN_SECS if is_up else UP_SECS))
+    def stop(self) -> None:
+        """SIGSTOP: connections are accepted, and nothing else happens."""
+        self._signal(signal.SIGSTOP)
+        self._is_stopped = True
 
     def revive(self) -> None:
         """Up again, whatever it was."""
@@ -97,6 +95,16 @@ class Victim:
         elif self._is_stopped:
             self._signal(signal.SIGCONT)
         self._is_stopped = False
+
+    def suffer(self, dice: random.Random) -> None:
+        """Go down if it is up, and the other way round; ``due`` is when again."""
+        if not self.is_up:
+            self.revive()
+            self.due += dice.uniform(*UP_SECS)
+            return
+        fall = self.kill if dice.random() < 0.5 else self.stop
+        fall()
+        self.due += dice.uniform(*DOWN_SECS)
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -162,10 +170,10 @@ class Chaos:
 
     name: str = "chaos"
     title: str = (
-        f"{CLIENTS} clients for {LOAD_SECS} s, HTTP/1.1 and h2c, streamed and buffered, "
-        f"some giving up; {WORKERS} workers are killed, stopped and started, and answer "
-        f"with 200, 429, 500, 503, late, half, not at all, or no HTTP. An answer may "
-        f"take {ATTEMPTS} attempts of {TIMEOUT_SECS} s."
+        f"{CLIENTS} clients for {LOAD_SECS} s, HTTP/1.1 and h2c, streamed and "
+        f"buffered, some giving up; {WORKERS} workers are killed, stopped and revived, "
+        "and answer with 200, 429, 500, 503, late, half, not at all, or no HTTP. "
+        f"Requests have {ATTEMPTS} attempts of {TIMEOUT_SECS} s."
     )
     programs: tuple[str, ...] = OURS_ALONE
     rounds: int = 1

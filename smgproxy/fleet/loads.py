@@ -67,8 +67,8 @@ class LoadMonitor:
                 worker.load_polls += 1
                 source, report = await self._poll(worker, source)
                 self._note(ranks, report)
-                # One that fell silent is looked for anew every time: what was sent to it
-                # meanwhile counts against it until it reports again.
+                # One that fell silent is looked for anew every time: what was sent to
+                # it meanwhile counts against it until it reports again.
                 if source is None and not worker.backlog.is_reported:
                     pause *= SILENT_INTERVALS
             await self._sleep(pause)

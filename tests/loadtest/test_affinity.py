@@ -1,7 +1,10 @@
 """The routing simulation, which is also the judge of cache_aware."""
 
+import json
+
 from loadtest.affinity import run
-from loadtest.conversations import blocks_of, trace
+from loadtest.conversations import CACHE_BLOCKS, PrefixCache, blocks_of, trace
+from loadtest.tools.talks import body_of
 
 TURNS = trace()
 
@@ -22,3 +25,20 @@ def test_a_block_depends_on_all_before_it() -> None:
     assert len(one) == 3
     assert not set(one) & set(other)
     assert blocks_of("x" * 150) == one[:2]
+
+
+def test_a_cache_finds_leading_blocks_only_and_forgets_the_oldest() -> None:
+    cache = PrefixCache()
+    assert cache.take([b"a", b"b"]) == 0
+    assert cache.take([b"a", b"x", b"b"]) == 1
+    assert cache.take([b"%d" % number for number in range(CACHE_BLOCKS)]) == 0
+    assert len(cache) == CACHE_BLOCKS
+    assert cache.take([b"a"]) == 0
+
+
+def test_a_gateway_puts_a_turns_messages_together_as_the_simulation_does() -> None:
+    turn = next(turn for turn in TURNS if len(turn.messages) == 4)
+    said = json.loads(body_of(turn))["messages"]
+    assert " ".join(one["content"] for one in said) == turn.prompt
+    roles = [one["role"] for one in said]
+    assert roles == ["system", "user", "assistant", "user"]

@@ -37,6 +37,14 @@ def test_a_share_of_nothing_is_not_measured() -> None:
     assert outcome(SHARE, ours=[40], smg=[0]) is Outcome.UNKNOWN
 
 
+def test_a_difference_may_be_as_large_as_its_bound() -> None:
+    points = Budget("Points", "x", -2, "smg", is_floor=True, is_difference=True)
+    assert outcome(points, ours=[78], smg=[80]) is Outcome.MET
+    assert outcome(points, ours=[77.9], smg=[80]) is Outcome.MISSED
+    assert outcome(points, ours=[0], smg=[0]) is Outcome.MET
+    assert outcome(points, ours=[78]) is Outcome.UNKNOWN
+
+
 @pytest.mark.parametrize(
     ("ours", "expected"), [(80, Outcome.MET), (80.1, Outcome.MISSED)]
 )

@@ -60,6 +60,13 @@ def test_a_share_is_shown_with_what_it_was_made_from() -> None:
     assert line.endswith(" met |")
 
 
+def test_a_difference_is_shown_as_one() -> None:
+    points = Budget("Points", "x", -2, "smg", is_floor=True, is_difference=True)
+    verdict = Verdict(points, Outcome.MET, 79.0, 80.5)
+    line = budgets(run(Results(), (verdict,))).splitlines()[-1]
+    assert "at least -2.00" in line and "-1.50 (79.00 - 80.50)" in line
+
+
 def test_a_missed_budget_stands_out() -> None:
     floor = Budget("Smooth", "stall.smooth", 512, is_floor=True)
     verdict = Verdict(floor, Outcome.MISSED, 500.0, None)
