@@ -1,12 +1,12 @@
 """What a client of an unruly fleet may be answered, and whether it was.
 
-The workers are those of unruly.py: their answers repeat the request's number.
+The workers are those of misdeeds.py: their answers repeat the request's number.
 """
 
 import json
 from dataclasses import dataclass, field
 
-from loadtest.tools.unruly import EVENTS
+from loadtest.tools.misdeeds import EVENTS
 
 DONE = b"data: [DONE]"
 BROKEN_STREAM = "200 stream_error"

@@ -1,68 +1,41 @@
 """A worker that answers whatever the dice say, until it is asked to be calm.
 
-It works, is slow, refuses with 429, 500 or 503, stops halfway, stalls, resets the
-connection or speaks no HTTP. What it does answer repeats the request's number, so that
-an answer which reaches another client is noticed.
+With --http2 it also speaks HTTP/2 with prior knowledge.
 """
 
 import argparse
 import asyncio
-import json
-import random
-import socket
-import struct
-from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import httptools
 import uvloop
 
-from loadtest.tools.upstream import STREAM_END, STREAM_HEAD, fact
-
-OK_HEAD = b"HTTP/1.1 %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-REFUSALS = (b"429 Too Many Requests", b"500 Internal Server Error", b"503 Busy")
-EVENTS = 5
-EVENT_SECS = (0.001, 0.05)
-SLOW_SECS = (0.05, 0.8)
-# RST instead of FIN when it is closed (SO_LINGER on, 0 s).
-_ABORTIVE = struct.pack("ii", 1, 0)
+from loadtest.tools.h2frames import PREFACE
+from loadtest.tools.misdeeds import Asked, about_itself, break_off
+from loadtest.tools.unruly_http2 import Http2
 
 
-def event(number: int, seq: int) -> bytes:
-    """One event of an answer, as a chunk."""
-    text = b'data: {"echo":%d,"seq":%d}\n\n' % (number, seq)
-    return b"%x\r\n%b\r\n" % (len(text), text)
-
-
-class Unruly(asyncio.Protocol):
+class Http1(asyncio.Protocol):
     """One connection; answers one request at a time."""
 
-    running: set["Unruly"] = set()
-    answered = 0
-    is_calm = False
-
-    def __init__(self) -> None:
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
         self._parser = httptools.HttpRequestParser(self)
         self._path = b""
         self._body: list[bytes] = []
-        self._number = 0
-        self._is_stream = False
-        self._left = 0
-        self._transport: asyncio.Transport
-        self._later: asyncio.TimerHandle | None = None
-
-    # -- asyncio and httptools -------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._asked: Asked | None = None
+        self._is_chunked = False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.running.discard(self)
-        if self._later is not None:
-            self._later.cancel()
+        if self._asked is not None:
+            self._asked.drop()
 
     def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._transport.close()
 
     def on_url(self, url: bytes) -> None:
         self._path = url
@@ -73,96 +46,65 @@ class Unruly(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if self._parser.get_method() == b"GET":
-            self._answer(b"200 OK", self._about_itself())
+            body = about_itself(self._path)
+            self.head(200, len(body))
+            self.write(body)
             return
-        asked = json.loads(b"".join(self._body))
-        self._number = int(asked["user"])
-        self._is_stream = asked["stream"]
-        self.running.add(self)
-        acts = (self._work,) if Unruly.is_calm else self._acts()
-        random.choice(acts)()
+        self._asked = Asked(self, b"".join(self._body))
+        self._asked.act()
 
-    def _about_itself(self) -> bytes:
-        if self._path == b"/sim/calm":
-            Unruly.is_calm = True
-            Unruly.answered = 0
-        elif self._path == b"/sim/state":
-            state = {"running": len(self.running), "answered": Unruly.answered}
-            return json.dumps(state).encode()
-        return fact(self._path)
+    def head(self, status: int, length: int | None) -> None:
+        self._is_chunked = length is None
+        kind, framing = b"application/json", b"content-length: %d" % (length or 0)
+        if self._is_chunked:
+            kind, framing = b"text/event-stream", b"transfer-encoding: chunked"
+        self._transport.write(
+            b"HTTP/1.1 %d Said\r\ncontent-type: %b\r\n%b\r\n\r\n"
+            % (status, kind, framing)
+        )
 
-    # -- what it may do --------------------------------------------------------------
+    def write(self, data: bytes) -> None:
+        if self._is_chunked:
+            data = b"%x\r\n%b\r\n" % (len(data), data)
+        self._transport.write(data)
 
-    def _acts(self) -> tuple[Callable[[], None], ...]:
-        well = (self._work,) * 8 + (self._be_slow,) * 3
-        ill = (self._refuse,) * 3 + (self._stop_halfway,) * 2
-        return (*well, *ill, self._stall, self._reset, self._talk_rubbish)
+    def end(self) -> None:
+        if self._is_chunked:
+            self._transport.write(b"0\r\n\r\n")
 
-    def _work(self) -> None:
-        if not self._is_stream:
-            self._finish(b"200 OK")
-            return
-        self._transport.write(STREAM_HEAD)
-        self._left = EVENTS
-        self._send_event()
-
-    def _be_slow(self) -> None:
-        self._after(random.uniform(*SLOW_SECS), self._work)
-
-    def _refuse(self) -> None:
-        self._finish(random.choice(REFUSALS))
-
-    def _stop_halfway(self) -> None:
-        self._send_half()
+    def cut(self) -> None:
         self._transport.close()
 
-    def _stall(self) -> None:
-        if random.random() < 0.5:
-            self._send_half()
+    def reset(self) -> None:
+        break_off(self._transport)
 
-    def _reset(self) -> None:
-        wire = self._transport.get_extra_info("socket")
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORTIVE)
-        self._transport.abort()
-
-    def _talk_rubbish(self) -> None:
+    def talk_rubbish(self) -> None:
         self._transport.write(b"no HTTP at all\r\n\r\n")
         self._transport.close()
 
-    # -- pieces ----------------------------------------------------------------------
 
-    def _send_half(self) -> None:
-        if self._is_stream:
-            self._transport.write(STREAM_HEAD + event(self._number, 0))
-        else:
-            self._transport.write(OK_HEAD % (b"200 OK", 900) + b'{"echo":')
+class Door(asyncio.Protocol):
+    """A connection that has not said yet which HTTP it speaks."""
 
-    def _send_event(self) -> None:
-        if not self._left:
-            self.running.discard(self)
-            Unruly.answered += 1
-            self._transport.write(STREAM_END)
-            return
-        self._transport.write(event(self._number, EVENTS - self._left))
-        self._left -= 1
-        self._after(random.uniform(*EVENT_SECS), self._send_event)
+    def __init__(self, has_http2: bool) -> None:
+        self._has_http2 = has_http2
+        self._transport: asyncio.Transport
 
-    def _finish(self, status: bytes) -> None:
-        self.running.discard(self)
-        Unruly.answered += 1
-        self._answer(status, b'{"echo":%d}' % self._number)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
 
-    def _answer(self, status: bytes, body: bytes) -> None:
-        self._transport.write(OK_HEAD % (status, len(body)) + body)
-
-    def _after(self, secs: float, act: Callable[[], None]) -> None:
-        self._later = asyncio.get_running_loop().call_later(secs, act)
+    def data_received(self, data: bytes) -> None:
+        is_http2 = self._has_http2 and data.startswith(PREFACE[:14])
+        inner = (Http2 if is_http2 else Http1)(self._transport)
+        self._transport.set_protocol(inner)
+        inner.data_received(data)
 
 
-async def serve(port: int) -> None:
+async def serve(settings: argparse.Namespace) -> None:
     """Listen until killed."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Unruly, "127.0.0.1", port, backlog=4096)
+    door = partial(Door, settings.http2)
+    server = await loop.create_server(door, "127.0.0.1", settings.port, backlog=4096)
     await server.serve_forever()
 
 
@@ -170,7 +112,8 @@ def main() -> None:
     """Read the arguments and serve."""
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
-    uvloop.run(serve(parser.parse_args().port))
+    parser.add_argument("--http2", action="store_true")
+    uvloop.run(serve(parser.parse_args()))
 
 
 if __name__ == "__main__":

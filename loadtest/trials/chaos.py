@@ -3,6 +3,7 @@
 import http.client
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -25,15 +26,18 @@ from loadtest.tools.contract import CONTRACT, Answer
 from loadtest.trials.admission import held
 from loadtest.trials.trial import OURS_ALONE, get, pid_of, tool, worker_state
 
+SPEAK_HTTP2 = (1,)
 WORKERS, CLIENTS, LOAD_SECS = 3, 200, 60
 ATTEMPTS, TIMEOUT_SECS = 3, 2
 # All attempts' time, each late by a sweep of the pool; the rest is a busy machine's.
 DEADLINE_SECS = ATTEMPTS * (TIMEOUT_SECS + 0.25) + 1.25
 FLAGS = (
+    "--upstream-http2",
     *("--request-timeout-secs", str(TIMEOUT_SECS)),
     *("--retry-max-retries", str(ATTEMPTS)),
     # So that all workers are left alone now and then, and not most of the time.
     *("--cb-failure-threshold", "40"),
+    *("--cb-success-threshold", "1"),
     *("--cb-timeout-duration-secs", "1"),
     *("--health-check-interval-secs", "1"),
     *("--health-check-timeout-secs", "1"),
@@ -42,6 +46,7 @@ FLAGS = (
     *("--load-monitor-interval", "1"),
 )
 UP_SECS, DOWN_SECS = (1.0, 5.0), (0.1, 2.0)
+OVER_HTTP2 = re.compile(r"^smg_worker_http2{.*} 1", re.M)
 SETTLE_SECS, POOL_SECS = 5.0, 5.0
 REQUESTS_A_LOOK, REQUESTS_AFTERWARDS = 10, 300
 
@@ -61,6 +66,7 @@ class Victim:
     def start(self) -> None:
         """Start it; it listens a moment later."""
         argv = tool(self.stage, "unruly", self.port)
+        argv += ["--http2"] if self.number in SPEAK_HTTP2 else []
         name = f"unruly-{self.number}"
         self._process = self._life.enter_context(
             child(self.stage, name, argv, self.stage.tool_cores)
@@ -171,9 +177,9 @@ class Chaos:
     name: str = "chaos"
     title: str = (
         f"{CLIENTS} clients for {LOAD_SECS} s, HTTP/1.1 and h2c, streamed and "
-        f"buffered, some giving up; {WORKERS} workers are killed, stopped and revived, "
-        "and answer with 200, 429, 500, 503, late, half, not at all, or no HTTP. "
-        f"Requests have {ATTEMPTS} attempts of {TIMEOUT_SECS} s."
+        f"buffered, some giving up; {WORKERS} workers, one of HTTP/2, are killed, "
+        "stopped and revived, and answer with 200, 429, 500, 503, late, half, not at "
+        f"all, or no HTTP. Requests have {ATTEMPTS} attempts of {TIMEOUT_SECS} s."
     )
     programs: tuple[str, ...] = OURS_ALONE
     rounds: int = 1
@@ -247,6 +253,9 @@ def _afterwards(target: Target, ports: Sequence[int]) -> Figures:
         return used() == len(ports)
 
     _wait_until(lambda: not left() and not kept())
+    page = get(target.metrics_port, "/metrics").decode()
+    if len(OVER_HTTP2.findall(page)) != len(SPEAK_HTTP2):
+        raise MeasureError("not all who speak HTTP/2 were spoken to so")
     figures = {"chaos.held": kept(), "chaos.left": left()}
     began = time.monotonic()
     _wait_until(all_are_used)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from loadtest.tools.contract import Answer, Stray
-from loadtest.tools.unruly import EVENTS
+from loadtest.tools.misdeeds import EVENTS
 
 WHOLE = [f'{{"echo":7,"seq":{seq}}}' for seq in range(EVENTS)]
 BROKEN = '{"error":{"message":"Stream error: gone","type":"stream_error"}}'
