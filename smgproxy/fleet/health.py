@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 
-from smgproxy.fleet.outside import Fetch, Sleep, ask
+from smgproxy.fleet.outside import Fetch, Sleep, Told, ask
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.states import HealthRecord
 from smgproxy.fleet.worker import Worker, WorkerState
@@ -55,13 +55,32 @@ class HealthMonitor:
             await self._sleep(worker.health.check_interval_secs * spread)
 
     async def _probe(self, worker: Worker) -> bool:
-        told = await ask(self._fetch, worker, worker.health.endpoint, with_key=True)
+        told = await self._ask(worker)
+        if not told.status and not worker.is_ready and worker.may_speak_either:
+            told = await self._ask_otherwise(worker)
         if told.is_ok:
             worker.successes += 1
         else:
             worker.failures += 1
             log.debug("probe of worker %s failed: %s", worker.url, told.why)
         return told.is_ok
+
+    async def _ask(self, worker: Worker) -> Told:
+        return await ask(self._fetch, worker, worker.health.endpoint, with_key=True)
+
+    async def _ask_otherwise(self, worker: Worker) -> Told:
+        """By the other version of HTTP, spoken from now on if it is understood.
+
+        A worker that went down may come back as another program.
+        """
+        worker.http2 = not worker.http2
+        told = await self._ask(worker)
+        if told.status:
+            version = "HTTP/2" if worker.http2 else "HTTP/1.1"
+            log.warning("worker %s speaks %s now", worker.url, version)
+        else:
+            worker.http2 = not worker.http2
+        return told
 
     def _note(self, worker: Worker, record: HealthRecord, is_healthy: bool) -> None:
         before = worker.state

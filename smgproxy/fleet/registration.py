@@ -126,8 +126,7 @@ class Registration:
         when it is not the one that was asked for.
         """
         worker = self._worker
-        pool = worker.http_pool
-        if pool.http2:
+        if worker.http_pool.http2:
             told = await self._knock_by_http2(endpoint)
             if not told.is_ok:
                 if (await self._ask(endpoint, with_key=False)).is_ok:
@@ -136,8 +135,7 @@ class Registration:
                     )
                 worker.http2 = True
             return told
-        # With TLS both are offered in the handshake, each time anew.
-        if pool.prefers_http2 and pool.http2 is None and not worker.is_tls:
+        if worker.may_speak_either:
             told = await self._knock_by_http2(endpoint)
             if told.is_ok:
                 return told

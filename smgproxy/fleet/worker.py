@@ -133,8 +133,9 @@ class Worker:
         self.spec: dict[str, Any] = {}
         self.http_pool = http_pool or HttpPoolSettings()
         self.health = health or HealthSettings()
-        # Whether it is spoken to by HTTP/2, decided at registration. Without TLS that
-        # is by prior knowledge; with TLS, ALPN may choose it where this is False.
+        # Whether it is spoken to by HTTP/2, decided at registration, or by the probe
+        # that brings it back. Without TLS that is by prior knowledge; with TLS, ALPN
+        # may choose it where this is False.
         self.http2 = False
         self.order = 0  # place in the list: who was asked for first stands first
         self.state = WorkerState.PENDING
@@ -176,6 +177,13 @@ class Worker:
     def is_ready(self) -> bool:
         """Whether new requests may go here."""
         return self.state is WorkerState.READY
+
+    @property
+    def may_speak_either(self) -> bool:
+        """Whether the version of HTTP it speaks is found out by asking."""
+        pool = self.http_pool
+        # With TLS both are offered in the handshake, each time anew.
+        return pool.prefers_http2 and pool.http2 is None and not self.is_tls
 
     @property
     def model_id(self) -> str | None:

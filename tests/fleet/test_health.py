@@ -2,7 +2,7 @@ import pytest
 
 from smgproxy.fleet.health import MAX_PROBES_AT_ONCE, HealthMonitor
 from smgproxy.fleet.registry import Registry
-from smgproxy.fleet.worker import HealthSettings, Worker, WorkerState
+from smgproxy.fleet.worker import HealthSettings, HttpPoolSettings, Worker, WorkerState
 from tests.fakes.background import FakeBackground
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import FakeEngines
@@ -16,7 +16,12 @@ SETTINGS = HealthSettings(
 class Stage:
     """A monitor that watches one ready worker on a hand-wound clock."""
 
-    def __init__(self, settings: HealthSettings = SETTINGS, draw: float = 0.5) -> None:
+    def __init__(
+        self,
+        settings: HealthSettings = SETTINGS,
+        draw: float = 0.5,
+        pool: HttpPoolSettings | None = None,
+    ) -> None:
         self.clock = FakeClock()
         self.background = FakeBackground(self.clock)
         self.engines = FakeEngines()
@@ -30,7 +35,7 @@ class Stage:
             self.failed.append,
             lambda: draw,
         )
-        self.worker = Worker("id", URL, health=settings, api_key="k")
+        self.worker = Worker("id", URL, health=settings, api_key="k", http_pool=pool)
         self.registry.add(self.worker)
         self.registry.set_state(self.worker, WorkerState.READY)
 
@@ -41,9 +46,7 @@ class Stage:
 def test_the_first_probe_is_at_once_and_carries_the_key() -> None:
     it = Stage()
     it.watch()
-    assert it.engines.asked == [
-        (URL, "GET /health", [(b"authorization", b"Bearer k")])
-    ]
+    assert it.engines.asked == [(URL, "GET /health", [(b"authorization", b"Bearer k")])]
     assert (it.worker.successes, it.worker.failures) == (1, 0)
 
 
@@ -91,6 +94,39 @@ def test_a_worker_that_fails_for_long_is_reported_and_still_probed() -> None:
     it.engines.tables[URL] = {"/health": b""}
     it.clock.advance(20)
     assert it.registry.ready() == (it.worker,)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_worker_that_comes_back_with_the_other_version_of_http_is_used(
+    before: bool,
+) -> None:
+    it = Stage(pool=HttpPoolSettings(prefers_http2=True))
+    it.worker.http2 = before
+    it.engines.http2[URL] = {before}
+    it.watch()
+    it.engines.http2[URL] = set()  # down
+    it.clock.advance(30)
+    assert (it.worker.state, it.worker.http2) == (WorkerState.NOT_READY, before)
+    it.engines.http2[URL] = {not before}
+    it.clock.advance(20)
+    assert (it.worker.state, it.worker.http2) == (WorkerState.READY, not before)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [HttpPoolSettings(), HttpPoolSettings(prefers_http2=True, http2=True)],
+    ids=("not_asked_for", "pinned"),
+)
+def test_a_worker_is_asked_by_one_version_of_http_unless_either_will_do(
+    pool: HttpPoolSettings,
+) -> None:
+    it = Stage(pool=pool)
+    it.worker.http2 = spoken = bool(pool.http2)
+    it.engines.http2[URL] = {not spoken}
+    it.watch()
+    it.clock.advance(100)
+    assert it.worker.state is WorkerState.FAILED
+    assert set(it.engines.asked_by_http2) == {spoken}
 
 
 def test_a_worker_without_health_checks_is_not_probed() -> None:
