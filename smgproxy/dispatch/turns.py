@@ -31,5 +31,11 @@ class LargeBodies:
                 except StopIteration as done:
                     return cast(_T, done.value)
                 turn = loop.create_future()
-                loop.call_soon(turn.set_result, None)
+                loop.call_soon(_end, turn)
                 await turn
+
+
+def _end(turn: asyncio.Future[None]) -> None:
+    # A client that left had its request cancelled, and with it what it waited for.
+    if not turn.done():
+        turn.set_result(None)

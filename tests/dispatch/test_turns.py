@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -59,5 +60,22 @@ def test_a_body_that_is_refused_lets_the_next_one_in() -> None:
         with pytest.raises(ValueError):
             await large.read(refuses())
         assert await large.read(steps("a", [])) == "a"
+
+    asyncio.run(scene())
+
+
+def test_a_body_given_up_between_two_steps_leaves_no_error() -> None:
+    async def scene() -> None:
+        faults: list[dict[str, Any]] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda loop, fault: faults.append(fault))
+        seen: list[str] = []
+        work = asyncio.create_task(LargeBodies().read(steps("a", seen, 9)))
+        await asyncio.sleep(0)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        await asyncio.sleep(0)
+        assert (seen, faults) == (["a0"], [])
 
     asyncio.run(scene())
