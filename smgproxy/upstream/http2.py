@@ -161,7 +161,9 @@ class SharedConnection(asyncio.Protocol):
         # uvloop's transports are no subclass of asyncio's.
         self._transport = self.out.transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
-        self.out.mark()
+        # At once: whoever dialled may have given up, and then uvloop closes the socket
+        # before the next turn without telling anybody.
+        self.out.flush()
 
     def data_received(self, data: bytes) -> None:
         """Frames of any streams; one delivery to each leg for one read."""
