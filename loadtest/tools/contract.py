@@ -5,6 +5,7 @@ The workers are those of misdeeds.py: their answers repeat the request's number.
 
 import json
 from dataclasses import dataclass, field
+from hashlib import blake2b
 
 from loadtest.tools.misdeeds import EVENTS
 
@@ -42,13 +43,16 @@ class Answer:
     is_whole: bool = False
 
     def request(self, filler: int) -> bytes:
-        """The body that asks for it."""
+        """The body that asks for it.
+
+        No two prompts begin alike, so that no worker is the only one that has them.
+        """
+        start = blake2b(b"%d" % self.number, digest_size=16).hexdigest()
         asked = {
             "model": "sim",
             "user": str(self.number),
             "stream": self.is_stream,
-            # No two prompts begin alike, so that all workers get some.
-            "messages": [{"role": "user", "content": f"{self.number} " + "a" * filler}],
+            "messages": [{"role": "user", "content": start + "a" * filler}],
         }
         return json.dumps(asked).encode()
 

@@ -23,7 +23,13 @@ def stream(*events: str) -> Answer:
 def test_a_request_asks_for_its_own_number() -> None:
     asked = json.loads(Answer(7, is_stream=True).request(3))
     assert (asked["user"], asked["stream"]) == ("7", True)
-    assert asked["messages"][0]["content"] == "7 aaa"
+    assert asked["messages"][0]["content"].endswith("aaa")
+
+
+def test_no_two_prompts_begin_alike() -> None:
+    bodies = [json.loads(Answer(n, is_stream=True).request(0)) for n in range(1000)]
+    begins = {body["messages"][0]["content"][:8] for body in bodies}
+    assert len(begins) == 1000
 
 
 @pytest.mark.parametrize("status", ["200", "429", "500", "503"])
