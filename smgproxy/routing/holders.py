@@ -30,15 +30,18 @@ class HolderTree(Generic[Text]):
         """How many workers hold anything."""
         return sum(size > 0 for size in self.tree.sizes.values())
 
-    def holders(self, found: Match[Text]) -> tuple[list[Worker], int]:
-        """A few that hold what was matched, and how many elements that is."""
-        numbers, matched = self.tree.holders(found)
+    def among(self, eligible: frozenset[Worker], numbers: list[int]) -> list[Worker]:
+        """A few of the holders that the tree told, as far as they are eligible."""
         if len(numbers) > MAX_HOLDERS:
             # Others each time, or what everybody holds would burden the first few.
             self._turn = begin = (self._turn + 1) % len(numbers)
             numbers = (numbers[begin:] + numbers[:begin])[:MAX_HOLDERS]
-        workers = self._workers
-        return [workers[number] for number in numbers], matched
+        fit = []
+        for number in numbers:
+            worker = self._workers[number]
+            if worker in eligible:
+                fit.append(worker)
+        return fit
 
     def record(self, found: Match[Text], worker: Worker) -> None:
         """``worker`` holds the whole text from now on."""

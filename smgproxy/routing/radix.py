@@ -42,19 +42,15 @@ _ELEMENTS_OF_WORK = 512
 class Match(Generic[Text]):
     """How far a text is known: ``matched`` elements, the last ``cut`` in ``node``.
 
-    Good until the tree changes. ``text`` is what of it the tree would remember.
+    Good until the tree changes or is asked again. ``text`` is what of it the tree would
+    remember.
     """
 
     __slots__ = ("text", "node", "matched", "cut", "depth")
 
-    def __init__(
-        self, text: Text, node: int, matched: int, cut: int, depth: int
-    ) -> None:
-        self.text: Text = text
-        self.node = node
-        self.matched = matched
-        self.cut = cut
-        self.depth = depth
+    def __init__(self) -> None:
+        self.text: Text
+        self.node = self.matched = self.cut = self.depth = 0
 
 
 class RadixTree(Generic[Text]):
@@ -68,7 +64,7 @@ class RadixTree(Generic[Text]):
     __slots__ = (
         *("budget", "size", "sizes", "_page", "longest", "_children", "_slots"),
         *("_nodes", "_hard", "_hard_nodes", "_more", "_stamp", "_gone"),
-        *("_cursor", "_work"),
+        *("_cursor", "_work", "_found"),
     )
 
     def __init__(self, budget: int, page: int = 1) -> None:
@@ -92,6 +88,7 @@ class RadixTree(Generic[Text]):
         self._gone: set[int] = set()
         self._cursor = ROOT
         self._work = 0
+        self._found: Match[Text] = Match()  # one for all, as every pick has one
 
     def __len__(self) -> int:
         """Nodes, and holders of nodes beyond the first."""
@@ -102,8 +99,9 @@ class RadixTree(Generic[Text]):
     def match(self, text: Text) -> Match[Text]:
         """The longest prefix of ``text`` that is known, in whole pages."""
         children, edges, page = self._children, self._slots.edges, self._page
-        whole = min(len(text) - len(text) % page, self.longest)
-        if whole < len(text):
+        whole = len(text)
+        if whole > self.longest or whole % page:
+            whole = min(whole - whole % page, self.longest)
             text = text[:whole]
         node = matched = depth = cut = 0
         while matched < whole and depth < MAX_DEPTH:
@@ -126,19 +124,24 @@ class RadixTree(Generic[Text]):
             cut -= cut % page
             matched += cut
             break
-        return Match(text, node, matched, cut, depth)
+        found = self._found
+        found.text, found.node, found.depth = text, node, depth
+        found.matched, found.cut = matched, cut
+        return found
 
     def holders(self, found: Match[Text]) -> tuple[list[int], int]:
         """Who holds what was matched, and how much that is.
 
         What only holders who left know of counts as not matched.
         """
-        slots = self._slots
+        slots, more, gone = self._slots, self._more, self._gone
         node, matched, cut = found.node, found.matched, found.cut
         while node:
-            held = self._held(node)
-            if self._gone:
-                held = [one for one in held if one not in self._gone]
+            held = [slots.holders[node]]
+            if node in more:
+                held.extend(more[node])
+            if gone or held[0] == NONE:
+                held = [one for one in held if one != NONE and one not in gone]
             if held:
                 return held, matched
             matched -= cut
@@ -146,34 +149,28 @@ class RadixTree(Generic[Text]):
             cut = slots.length(node)
         return [], 0
 
-    def _held(self, node: int) -> list[int]:
-        first = self._slots.holders[node]
-        held = [] if first == NONE else [first]
-        more = self._more.get(node)
-        if more is not None:
-            held.extend(more)
-        return held
-
     # -- recording ----------------------------------------------------------------
 
     def record(self, found: Match[Text], holder: int) -> None:
         """``holder`` has the whole text now. The match must be of this moment."""
         text = found.text
         added = len(text) - found.matched
-        if self._is_full:
+        if self._is_full():
             # Nobody swept in time. This bounds the memory, whatever is sent.
             self.evict(_WORK_OF_RECORD + added // _ELEMENTS_OF_WORK)
-            if self._is_full:
+            if self._is_full():
                 return
             found = self.match(text)
             added = len(text) - found.matched
-        node = found.node
-        edge = self._slots.edges[node]
+        node, slots = found.node, self._slots
+        edge = slots.edges[node]
         if edge is not None and found.cut < len(edge):
             node = self._split(node, found.cut)
         if added and found.depth < MAX_DEPTH:
             node = self._extend(node, text[found.matched :], holder)
-        if node:
+        # When this was the latest record already, its path bears the latest stamp.
+        is_latest = node == slots.older[ROOT] and slots.ages[node] == self._stamp
+        if node and not (is_latest and slots.holders[node] == holder):
             self._touch(node, holder)
 
     def _touch(self, node: int, holder: int) -> None:
@@ -265,7 +262,6 @@ class RadixTree(Generic[Text]):
 
     # -- forgetting ---------------------------------------------------------------
 
-    @property
     def _is_full(self) -> bool:
         return self.size > self._hard or self._slots.used > self._hard_nodes
 

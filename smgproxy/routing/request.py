@@ -37,16 +37,18 @@ class Prompt(Protocol):
 class RoutingRequest:
     """One request on its way to a worker, over all its attempts.
 
-    ``text`` and ``tokens`` are made when a policy first asks, never twice, and never
-    under a policy that asks for neither. ``name`` is the model as the client has it;
-    the router sets ``model`` to what it stands for, and ``worker`` to who was picked.
-    ``pin`` is what a policy remembers of its routing key. ``excluded`` holds workers
-    that may not be picked again.
+    ``text`` and ``partition`` are made when a policy first asks, never twice, and never
+    under a policy that does not ask. ``tokens`` are the prompt's ids as little-endian
+    32-bit numbers, empty when unknown; a worker's backlog is charged by them under
+    every policy. ``name`` is the model as the client has it; the router sets ``model``
+    to what it stands for, and ``worker`` to who was picked. ``pin`` is what a policy
+    remembers of its routing key. ``excluded`` holds workers that may not be picked
+    again.
     """
 
     __slots__ = (
         *("name", "model", "headers", "now", "_rid", "_partition", "excluded"),
-        *("worker", "pin", "_prompt", "_text", "_tokens"),
+        *("worker", "pin", "tokens", "_prompt", "_text"),
     )
 
     def __init__(
@@ -62,11 +64,14 @@ class RoutingRequest:
         self.excluded: frozenset[Worker] = frozenset()
         self.worker: Worker | None = None
         self.pin: Pin | None = None
+        ids: Sequence[int] | None = token_hint(headers)
+        if not ids and prompt is not None:
+            ids = prompt.token_ids()
+        self.tokens = pack_tokens(ids) if ids else b""
         self._prompt = prompt
         self._rid: str | None = None
         self._partition: str | None = None
         self._text: str | None = None
-        self._tokens: bytes | None = None
 
     @property
     def rid(self) -> str | None:
@@ -82,7 +87,8 @@ class RoutingRequest:
         if partition is None:
             prompt = self._prompt
             fields = () if prompt is None else prompt.cache_fields()
-            partition = self._partition = partition_of(*fields)
+            partition = partition_of(*fields) if any(fields) else ""
+            self._partition = partition
         return partition
 
     @property
@@ -93,20 +99,6 @@ class RoutingRequest:
             prompt = self._prompt
             text = self._text = "" if prompt is None else prompt.text()
         return text
-
-    @property
-    def tokens(self) -> bytes:
-        """The prompt's token ids as little-endian 32-bit numbers; empty when unknown.
-
-        A valid hint header wins over the body's ids. Ids that do not fit are no ids.
-        """
-        tokens = self._tokens
-        if tokens is None:
-            ids: Sequence[int] | None = token_hint(self.headers)
-            if not ids and self._prompt is not None:
-                ids = self._prompt.token_ids()
-            tokens = self._tokens = pack_tokens(ids) if ids else b""
-        return tokens
 
 
 def pack_tokens(ids: Sequence[int]) -> bytes:

@@ -40,7 +40,7 @@ class RoutingOptions:
 class Pool:
     """Who may serve one model right now, until ``wake`` or the next change."""
 
-    __slots__ = ("model", "available", "wake", "overloaded", "policy")
+    __slots__ = ("model", "available", "wake", "overloaded", "policy", "selection")
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class Pool:
         wake: float,
         overloaded: tuple[Worker, ...],
         policy: Policy,
+        selection: tuple[str, str],
     ) -> None:
         self.model = model
         self.available = available
@@ -56,6 +57,7 @@ class Pool:
         # Every worker of the model, when that is why none is available.
         self.overloaded = overloaded
         self.policy = policy
+        self.selection = selection  # as what workers count picks, see Worker
 
 
 class Router:
@@ -125,9 +127,8 @@ class Router:
         if request.pin is not None:
             request.pin.enter(worker)
         request.worker = worker
-        name = UNKNOWN_MODEL if request.name == UNKNOWN_MODEL else pool.model
-        key = (name, pool.policy.name)
-        worker.selections[key] = worker.selections.get(key, 0) + 1
+        selection = pool.selection
+        worker.selections[selection] = worker.selections.get(selection, 0) + 1
         return worker
 
     def release(self, request: RoutingRequest) -> None:
@@ -230,12 +231,14 @@ class Router:
                 available.append(worker)
         serving = sum(model == UNKNOWN_MODEL or w.serves(model) for w in registry.all())
         scope = model if model != UNKNOWN_MODEL else registry.only_model() or model
+        policy = self._labelled.get(model) or self._default
         pool = Pool(
             scope,
             tuple(available),
             wake,
             tuple(overloaded) if len(overloaded) == serving else (),
-            self._labelled.get(model) or self._default,
+            policy,
+            (UNKNOWN_MODEL if name == UNKNOWN_MODEL else scope, policy.name),
         )
         self._pools[name] = pool
         return pool

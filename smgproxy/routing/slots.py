@@ -32,18 +32,18 @@ class Slots(Generic[Text]):
 
     def __init__(self) -> None:
         self.edges: list[Text | None] = [None]
-        # Lists where a pick reads: they hold numbers that exist anyway, and reading one
-        # from an array would make it anew.
+        # Lists where a pick reads or writes: they hold numbers that exist anyway, which
+        # an array would make anew, and are quicker to write.
         self.parents = [NONE]
         self.holders = [NONE]
         self.kids = array("i", [0])
         # The sum of a node's children: of a single one, the child itself.
         self.kid_sums = array("q", [0])
         # When a slot was last passed through, and when it last was a record's end.
-        self.stamps = array("q", [0])
-        self.ages = array("q", [0])
-        self.older = array("i", [ROOT])
-        self.newer = array("i", [ROOT])
+        self.stamps = [0]
+        self.ages = [0]
+        self.older = [ROOT]
+        self.newer = [ROOT]
         self.used = 0  # without the root
         self._free: list[int] = []
 
@@ -85,8 +85,10 @@ class Slots(Generic[Text]):
     def renew(self, slot: int, age: int) -> None:
         """Put a slot at the list's new end."""
         older, newer = self.older, self.newer
-        if newer[slot] != NONE:
-            self.unlink(slot)
+        behind = newer[slot]
+        if behind != NONE:  # as unlink() has it, without the call
+            newer[older[slot]] = behind
+            older[behind] = older[slot]
         self.ages[slot] = age
         last = older[ROOT]
         newer[last] = slot

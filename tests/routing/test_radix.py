@@ -62,6 +62,18 @@ def test_the_least_recently_used_record_goes_first() -> None:
     assert [_known(tree, one * 10)[1] for one in "abcd"] == [10, 0, 10, 3]
 
 
+def test_what_is_recorded_twice_in_a_row_is_evicted_in_its_turn() -> None:
+    tree = _tree(25, "a" * 10, "b" * 10)
+    for _ in range(2):
+        tree.record(tree.match("a" * 10), 0)
+    tree.record(tree.match("a" * 12), 0)
+    tree.record(tree.match("a" * 12), 0)
+    tree.record(tree.match("c" * 10), 2)
+    while tree.evict(1):
+        pass
+    assert [_known(tree, one * 12)[1] for one in "abc"] == [12, 0, 10]
+
+
 def test_who_left_is_matched_no_more_and_counts_for_nothing() -> None:
     tree = _tree(1 << 20, "common of both", "common of this")
     tree.purge(0)

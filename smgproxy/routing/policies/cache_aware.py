@@ -18,6 +18,8 @@ from smgproxy.routing.slots import Text
 RATIOS = tuple(tenth / 10 for tenth in range(11))
 # Characters that stand for a token of a prompt that is not tokenised.
 _TOKEN_CHARACTERS = 4
+# By how many requests a worker may always be busier than the mean.
+_LEAST_MARGIN = 4.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +61,8 @@ class CacheAwarePolicy(Policy):
 
     __slots__ = (
         *("indexes", "ratios", "ratio_sum"),
-        *("_settings", "_threshold", "_wait", "_eligible"),
+        *("_settings", "_threshold", "_least_margin", "_suits_any", "_wait"),
+        "_eligible",
     )
     name = "cache_aware"
     reads_text = True
@@ -76,6 +79,8 @@ class CacheAwarePolicy(Policy):
         self.ratio_sum = 0.0
         self._settings = settings
         self._threshold = settings.threshold
+        self._least_margin = min(settings.abs_threshold, _LEAST_MARGIN)
+        self._suits_any = settings.usage_limit >= 1 and settings.usage_spread >= 1
         self._wait = ExpectedWait()
         self._eligible: tuple[tuple[Worker, ...], frozenset[Worker]] = ((), frozenset())
 
@@ -125,43 +130,40 @@ class CacheAwarePolicy(Policy):
         candidates: tuple[Worker, ...],
         tokens: int,
     ) -> Worker:
-        found = index.tree.match(prompt)
-        holders, matched = index.holders(found)
-        length = min(len(prompt), index.tree.longest) - marked
-        ratio = max(matched - marked, 0) / length if length else 0.0
+        tree = index.tree
+        found = tree.match(prompt)
+        holders, matched = tree.holders(found)
+        length = len(prompt)
+        if length > tree.longest:
+            length = tree.longest
+        length -= marked
+        ratio = (matched - marked) / length if matched > marked else 0.0
         self.ratios[bisect_left(RATIOS, ratio)] += 1
         self.ratio_sum += ratio
-        if ratio > self._threshold and self._suits(candidates):
-            eligible = self._eligible_of(candidates)
-            fit = [one for one in holders if one in eligible]
-        else:
-            fit = []
-        if fit:
-            size = tokens or length // _TOKEN_CHARACTERS
-            worker = self._among(fit, candidates, tokens, size)
-        else:
+        worker = None
+        if ratio > self._threshold and (self._suits_any or self._suits(candidates)):
+            fit = index.among(self._eligible_of(candidates), holders)
+            if len(fit) > 1:
+                fit = self._ranked(fit, tokens or length // _TOKEN_CHARACTERS)
+            if fit:
+                worker = self._coolest(fit, candidates, tokens)
+        if worker is None:
             self._count("expected_wait_fallback")
             worker = self._wait.lowest(candidates, tokens, self._draw)
         if length:
             index.record(found, worker)
         return worker
 
-    def _among(
-        self,
-        holders: list[Worker],
-        candidates: tuple[Worker, ...],
-        tokens: int,
-        size: int,
+    def _coolest(
+        self, holders: list[Worker], candidates: tuple[Worker, ...], tokens: int
     ) -> Worker:
         """A holder, or somebody else when all of them are hot."""
-        if len(holders) > 1:
-            holders = self._ranked(holders, size)
         cool = self._cool(holders, candidates)
         if cool:
             self._count("tree_match")
         else:
             self._count("spill")
-            cool = self._cool(candidates, candidates) or [*candidates]
+            cool = self._cool(candidates, candidates) or candidates
         return self._wait.lowest(cool, tokens, self._draw)
 
     def _ranked(self, holders: list[Worker], size: int) -> list[Worker]:
@@ -181,20 +183,23 @@ class CacheAwarePolicy(Policy):
 
     def _cool(
         self, workers: Sequence[Worker], candidates: tuple[Worker, ...]
-    ) -> list[Worker]:
+    ) -> Sequence[Worker]:
         """Those that are not far busier than the candidates are on the average."""
         settings = self._settings
+        if len(workers) == 1:
+            load = workers[0].load
+            # The mean is at least this worker's share of it, and the margin the least.
+            if load <= self._least_margin + load / len(candidates):
+                return workers
         mean = sum([one.load for one in candidates]) / len(candidates)
         # The margin has a cap, or a small pool would never spill.
-        margin = min(settings.abs_threshold, max(4.0, 2 * math.sqrt(mean)))
+        margin = min(settings.abs_threshold, max(_LEAST_MARGIN, 2 * math.sqrt(mean)))
         limit = max(settings.rel_threshold * mean, mean + margin)
         return [one for one in workers if one.load <= limit]
 
     def _suits(self, candidates: tuple[Worker, ...]) -> bool:
         """Whether the KV caches are even enough for affinity to have its way."""
         settings = self._settings
-        if settings.usage_limit >= 1 and settings.usage_spread >= 1:
-            return True
         usages = [one.backlog.usage for one in candidates if one.backlog.is_reported]
         if not usages:
             return True
@@ -224,7 +229,7 @@ class CacheAwarePolicy(Policy):
         eligible = self._eligible_of(candidates)
         now = request.now
         fit = index.heads.find(heads, eligible, now) if heads else []
-        if fit and self._suits(candidates):
+        if fit and (self._suits_any or self._suits(candidates)):
             cool = self._cool(fit, candidates) or self._cool(candidates, candidates)
             worker = self._wait.lowest(cool or candidates, count, self._draw)
         else:

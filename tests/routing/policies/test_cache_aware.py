@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.policies.cache_aware import CacheAwarePolicy, CacheAwareSettings
 from smgproxy.routing.request import RoutingRequest
-from tests.routing.fleet import asked, draws, prompt, report, tokens, workers
+from tests.routing.fleet import (
+    asked,
+    draws,
+    prompt,
+    report,
+    tokens,
+    with_loads,
+    workers,
+)
 
 DEFAULTS = CacheAwareSettings(
     threshold=0.3, abs_threshold=64, rel_threshold=1.5, max_tree_size=1 << 20
@@ -87,6 +98,24 @@ def test_the_margin_of_the_spill_gate_can_be_tighter() -> None:
         placed.append(worker)
     assert placed[:4] == [fleet[0]] * 4
     assert placed[4] is not fleet[0]
+
+
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=6),
+    st.integers(0, 8) | st.just(64),
+    st.sampled_from([1.0, 1.1, 1.5]),
+)
+def test_a_holder_is_left_only_when_far_busier_than_the_mean(
+    loads: list[int], cap: int, ratio: float
+) -> None:
+    fleet = with_loads(*loads)
+    policy = _policy(abs_threshold=cap, rel_threshold=ratio)
+    _at(fleet[0], policy, prompt("x" * 50))
+    policy.pick(fleet, prompt("x" * 50))
+    mean = sum(loads) / len(loads)
+    margin = min(cap, max(4, 2 * math.sqrt(mean)))
+    is_hot = loads[0] > max(ratio * mean, mean + margin)
+    assert policy.branches == {"spill" if is_hot else "tree_match": 1}
 
 
 def test_a_spill_makes_a_second_holder() -> None:
