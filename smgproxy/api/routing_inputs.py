@@ -54,7 +54,7 @@ def routing_text(request: Body | None) -> str:
 
 def routing_ids(request: Body | None) -> Sequence[int] | None:
     """The token ids of a ``/generate``; of a batch, its first sequence."""
-    if not isinstance(request, GenerateRequest) or request.input_ids is UNSET:
+    if type(request) is not GenerateRequest or request.input_ids is UNSET:
         return None
     text = bytes(request.input_ids)
     try:
@@ -81,7 +81,7 @@ def cache_fields(request: Body | None) -> tuple[str | None, ...]:
     """What keeps an engine's cache entries apart: salt, extra key, adapter."""
     if request is None:
         return None, None, None
-    adapter = "lora_id" if isinstance(request, GenerateRequest) else "lora_path"
+    adapter = "lora_id" if type(request) is GenerateRequest else "lora_path"
     return (
         _text(request.cache_salt),
         _text(request.extra_key),
