@@ -37,7 +37,7 @@ class ImagePart(msgspec.Struct, tag_field="type", tag="input_image", gc=False):
     """An image in a message, as a data URL."""
 
     image_url: str
-    detail: Literal["low", "high", "auto", "original"] | UnsetType = UNSET
+    detail: Literal["low", "high", "auto", "original"] | None = None
 
 
 class Message(msgspec.Struct, gc=False):
@@ -105,7 +105,7 @@ class DecisionsRequest(Body, kw_only=True):
     model: Short
     input: str | list[Message]
     questions: list[Question]
-    safety_identifier: EndUser | UnsetType = UNSET
+    safety_identifier: EndUser | None = None
     # No field of this route: an extension, which may have any type.
     stream: Raw | UnsetType = UNSET  # type: ignore[assignment]
 

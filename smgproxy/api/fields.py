@@ -171,14 +171,20 @@ _KINDS = {
 
 
 def hold_biases(raw: Raw) -> None:
-    """Hold ``logit_bias`` to its type and size. Raises BadBody and InvalidField."""
+    """Hold ``logit_bias`` to type and size, its keys to the form of token ids.
+
+    Raises BadBody and InvalidField.
+    """
     text = bytes(raw)
     if text.count(b":") > MAX_BIASES:
         raise InvalidField(f"logit_bias: must have at most {MAX_BIASES} entries")
     try:
-        _biases(text)
+        biases = _biases(text) or {}
     except msgspec.ValidationError as error:
         raise BadBody(PREFIX + str(error).replace("`$", "`$.logit_bias")) from None
+    for key in biases:
+        if not (key.isascii() and key.isdigit()):
+            raise InvalidField(f"logit_bias: key {key[:100]!r} is not a token id")
 
 
 _biases = msgspec.json.Decoder(dict[str, float] | None).decode

@@ -83,6 +83,9 @@ def test_a_renamed_call_keeps_the_profile_of_the_name_that_was_sent() -> None:
             "regex: cannot be combined with a JSON output format",
         ),
         ({"tool_choice": "required"}, "tool_choice: only allowed when tools are given"),
+        ({"logit_bias": {"7": 1, "-1": 1}}, "logit_bias: key '-1' is not a token id"),
+        ({"logit_bias": {"": 1}}, "logit_bias: key '' is not a token id"),
+        ({"logit_bias": {"²": 1}}, "logit_bias: key '²' is not a token id"),
     ],
 )
 def test_a_refusal_names_the_field_its_fault_and_what_is_allowed(
@@ -90,6 +93,11 @@ def test_a_refusal_names_the_field_its_fault_and_what_is_allowed(
 ) -> None:
     body = {"model": "m", "messages": MESSAGES, **fields}
     assert refusal(ujson.dumps(body).encode()) == message
+
+
+def test_a_logit_bias_is_a_map_of_token_ids() -> None:
+    body = body_of(logit_bias={"0": -100, "151643": 1.5})
+    assert read(body).body is body
 
 
 @pytest.mark.parametrize(

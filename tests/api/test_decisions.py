@@ -18,6 +18,8 @@ from tests.api.deciding import (
 )
 from tests.api.reading import fault, read, refusal
 
+IMAGE = {"type": "input_image", "image_url": PNG}
+
 # -- the schema ---------------------------------------------------------------------
 
 
@@ -28,6 +30,7 @@ from tests.api.reading import fault, read, refusal
         {"input": []},
         {"input": [{"role": "user", "content": []}]},
         {"input": [{"role": "user", "type": "message", "content": "x"}]},
+        {"input": [{"role": "user", "content": [{**IMAGE, "detail": None}]}]},
         {"questions": []},
         {"questions": [{**CHOICE, "choices": []}, {**SCORE, "levels": []}]},
         {"questions": [PREDICATE] * 300},
@@ -35,6 +38,7 @@ from tests.api.reading import fault, read, refusal
         {"model": ""},
         {"stream": "anything", "zz": {"a": [1]}},
         {"safety_identifier": "é" * 128},
+        {"safety_identifier": None},
         {"input": "x" * (10 * MIB + 1)},
         {"questions": [{**PREDICATE, "instructions": "é" * MIB}]},
         {"questions": [{**CHOICE, "choices": [{"value": "x" * (MIB + 1)}]}]},

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import ujson
 
 from smgproxy.api import profiles
 from smgproxy.api.profiles import select
-from tests.api.reading import body_of, read, refusal
+from tests.api.reading import MESSAGES, body_of, read, refusal
 
 
 @pytest.mark.parametrize(
@@ -111,3 +112,11 @@ def test_a_profiles_refusal_names_field_fault_and_choice(
     body: bytes, message: str
 ) -> None:
     assert refusal(body) == message
+
+
+@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant"])
+def test_kimi_takes_null_tools_of_a_message_for_none(role: str) -> None:
+    message = {"role": role, "content": "x", "tools": None}
+    body = body_of("kimi-k2", messages=[message, *MESSAGES])
+    forwarded = ujson.loads(read(body).body)
+    assert forwarded["messages"][0].get("tools") is None

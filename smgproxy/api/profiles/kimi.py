@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOOL_ROLES = frozenset(("system", "developer"))
 _NO_TOOL_ROLES = frozenset(("user", "assistant"))
+_NULL = msgspec.Raw(b"null")  # some clients write out what they leave unset
 _LONGEST_NAME = 256
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -40,7 +41,7 @@ def check_message_tools(request: ChatRequest) -> None:
     """Who may declare tools, in which form and under which names."""
     taken = {tool.function.name for tool in request.tools or ()}
     for place, message in enumerate(request.messages):
-        if message.tools is UNSET:
+        if message.tools is UNSET or message.tools == _NULL:
             continue
         where = f"messages[{place}].tools"
         if message.role in _NO_TOOL_ROLES:
