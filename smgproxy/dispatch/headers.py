@@ -17,6 +17,9 @@ from smgproxy.fleet.worker import Worker
 # The model that served, when it is a fallback (--model-fallback).
 SERVED_MODEL = b"x-smg-served-model"
 
+_IDS = frozenset((b"x-request-id", b"x-correlation-id"))
+_ONE_VALUE = _IDS | {b"authorization"}
+
 
 def headers_to_worker(
     head: RequestHead,
@@ -26,10 +29,12 @@ def headers_to_worker(
     has_gateway_key: bool = False,
     content_type: bytes = b"application/json",
 ) -> Headers:
-    """The allow-listed headers, in the client's order, the first value of each.
+    """The allow-listed headers, in the client's order.
 
-    A client's unusable ``X-Request-ID`` is replaced by the id the gateway chose; a
-    usable one is the client's, also when another header decided the id. The
+    Of ids and credentials the first value counts and alone goes on; the lines of a
+    header that is a list (``tracestate``, ``anthropic-beta``) all do. A client's
+    unusable ``X-Request-ID`` is replaced by the id the gateway chose, and so is an
+    ``X-Correlation-ID`` that stood in for it; usable ones are the client's. The
     worker's own key goes along when the client sent no credential, or a key of this
     gateway, which says nothing to a worker with a key of its own (ruling 23). No
     ``body_bytes``, no length: the body is streamed.
@@ -47,10 +52,11 @@ def headers_to_worker(
         if field[0] in FORWARDED_TO_WORKER or field[0].startswith(FORWARDED_PREFIX)
     ]
     for name, value in passed:
-        if first[name] is not value:
-            continue  # a repetition; the first value is the one that counts
-        if name == b"x-request-id" and not is_usable(value):
-            value = request_id
+        if name in _ONE_VALUE and first[name] is not value:
+            continue
+        if name in _IDS and not is_usable(value):
+            if name == b"x-request-id" or b"x-request-id" not in first:
+                value = request_id
         if name == b"authorization" and own_key is not None:
             continue
         headers.append((name, value))

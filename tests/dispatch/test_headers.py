@@ -73,9 +73,21 @@ def test_any_other_field_stays_here(worker: Worker, name: bytes) -> None:
     assert sent(worker, (name, b"v")) == []
 
 
-def test_the_first_of_repeated_fields_goes_alone(worker: Worker) -> None:
-    twice = ((b"authorization", b"Bearer 1"), (b"authorization", b"Bearer 2"))
-    assert sent(worker, *twice) == [twice[0]]
+@pytest.mark.parametrize(
+    "name", [b"authorization", b"x-request-id", b"x-correlation-id"]
+)
+def test_of_repeated_credentials_and_ids_the_first_goes_alone(
+    worker: Worker, name: bytes
+) -> None:
+    assert sent(worker, (name, b"1"), (name, b"2")) == [(name, b"1")]
+
+
+@pytest.mark.parametrize("name", [b"tracestate", b"anthropic-beta", b"traceparent"])
+def test_a_list_in_several_lines_goes_on_as_it_came(
+    worker: Worker, name: bytes
+) -> None:
+    lines = ((name, b"a=1"), (b"x-correlation-id", b"c"), (name, b"b=2"))
+    assert sent(worker, *lines) == list(lines)
 
 
 def test_a_request_id_goes_along_only_if_the_client_sent_one(worker: Worker) -> None:
@@ -89,6 +101,15 @@ def test_an_unusable_request_id_is_replaced_by_the_chosen_one(worker: Worker) ->
     assert sent(worker, (b"x-request-id", b"a b"), id=b"gnt-made") == [
         (b"x-request-id", b"gnt-made")
     ]
+
+
+def test_an_unusable_correlation_id_is_replaced_where_it_stood_for_the_id(
+    worker: Worker,
+) -> None:
+    bad = (b"x-correlation-id", b"a b")
+    assert sent(worker, bad, id=b"gnt-made") == [(b"x-correlation-id", b"gnt-made")]
+    good = (b"x-request-id", b"r")
+    assert sent(worker, bad, good, id=b"r") == [bad, good]
 
 
 def test_a_usable_request_id_stays_the_clients_whoever_decided(worker: Worker) -> None:

@@ -39,7 +39,8 @@ def test_the_worker_gets_the_clients_bytes_and_only_allowed_headers() -> None:
             post(
                 headers="Authorization: Bearer k\r\nCookie: c=1\r\nUser-Agent: u\r\n"
                 "X-Request-ID: r\r\nX-Request-ID-Up: s\r\nAccept: text/html\r\n"
-                "X-SMG-Routing-Tokens: 1\r\nTraceparent: t\r\nTraceparent: t2\r\n"
+                "X-SMG-Routing-Tokens: 1\r\nTraceparent: t\r\nX-Request-ID: r2\r\n"
+                "Tracestate: a=1\r\nTracestate: b=2\r\n"
             )
         )
         [received] = stage.worker.received
@@ -51,6 +52,8 @@ def test_the_worker_gets_the_clients_bytes_and_only_allowed_headers() -> None:
             ("x-request-id", "r"),
             ("x-request-id-up", "s"),
             ("traceparent", "t"),
+            ("tracestate", "a=1"),
+            ("tracestate", "b=2"),
             ("accept", "*/*"),
             ("host", f"127.0.0.1:{stage.worker.port}"),
         ]
