@@ -91,6 +91,10 @@ class BodyReader:
         """What a model's name stands for."""
         return self._aliases.get(model, model)
 
+    def check_type(self, head: RequestHead) -> None:
+        """Refuse what the head says is no JSON. Raises BadBody."""
+        _check_type(head.first.get(b"content-type"))
+
     def read(self, head: RequestHead, endpoint: Endpoint, body: bytes) -> Call:
         """Hold a body to the contract. Raises BadBody and InvalidField."""
         content_type = head.first.get(b"content-type")

@@ -34,11 +34,12 @@ Translate = Callable[[str, Any, bytes], systemone.SystemOne | None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An inference route that is forwarded to a worker under the same path.
+    """An inference route that is forwarded to a worker, usually under the same path.
 
     ``name`` is the metrics label, ``schema`` reads the bodies; a route that may not
     stream answers whole even to ``"stream": true``. ``translate`` makes what a worker
     is asked instead of a body, if its engine has an API of its own for it.
+    ``worker_path`` is where workers serve it, when it is an alias.
     """
 
     path: str
@@ -47,6 +48,11 @@ class Endpoint:
     is_anthropic: bool = False
     may_stream: bool = True
     translate: Translate | None = None
+    worker_path: str = ""
+
+    def path_at_worker(self) -> str:
+        """Where a worker is asked for it."""
+        return self.worker_path or self.path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +75,14 @@ INFERENCE = (
     Endpoint("/v1/embeddings", "embeddings", embeddings.SCHEMA, may_stream=False),
     Endpoint("/v1/classify", "classify", classify.SCHEMA, may_stream=False),
     Endpoint("/v1/rerank", "rerank", rerank.SCHEMA, may_stream=False),
-    Endpoint("/rerank", "rerank", rerank.SCHEMA, may_stream=False),
+    # SGLang serves the versioned path alone.
+    Endpoint(
+        "/rerank",
+        "rerank",
+        rerank.SCHEMA,
+        may_stream=False,
+        worker_path="/v1/rerank",
+    ),
     Endpoint(
         "/v1/decisions",
         "decisions",

@@ -106,6 +106,7 @@ class Forwarder:
         limit = self._options.max_payload_size
         body = exchange.request.take_all()
         if body is None:
+            self._reader.check_type(exchange.head)  # before it is sent, if it waits
             body = await collect(exchange.request, limit, BodyTooLarge)
         elif len(body) > limit:
             raise BodyTooLarge()  # a chunked one, whose head could not tell
@@ -226,7 +227,7 @@ class Forwarder:
     ) -> WorkerRequest:
         model = call.model or "unknown"
         worker.requests[model] = worker.requests.get(model, 0) + 1
-        path, body = endpoint.path.encode(), call.body
+        path, body = endpoint.path_at_worker().encode(), call.body
         if told is not None:
             path, body = told.path, told.body
         if worker.dp_rank is not None:

@@ -8,6 +8,7 @@ import pytest
 import ujson
 
 from smgproxy.downstream.http1 import LINGER_BYTES
+from tests.e2e.asking import error_of
 from tests.e2e.stage import Stage, eventually, play
 from tests.fakes.client import CHAT, post
 from tests.fakes.worker import Connection, Received
@@ -313,6 +314,19 @@ def test_a_body_announced_as_too_large_is_not_asked_for() -> None:
         client.close()
 
     play(scene, dispatch={"max_payload_size": len(CHAT) - 1})
+
+
+def test_a_body_that_is_no_json_by_its_type_is_not_asked_for() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        head = post(headers="Expect: 100-continue\r\n")[: -len(CHAT)]
+        await client.send(head.replace(b"application/json", b"text/plain"))
+        answer = await client.answer()
+        assert (answer.status, error_of(answer)["code"]) == (400, "json_parse_error")
+        assert await client.until_closed() == b"", "no 100 behind it"
+        client.close()
+
+    play(scene)
 
 
 def test_an_upload_that_goes_on_and_on_behind_its_answer_is_cut() -> None:

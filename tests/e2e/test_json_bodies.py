@@ -130,6 +130,17 @@ def test_every_json_route_has_the_same_parse_error(path: str) -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("path", ["/v1/rerank", "/rerank"])
+def test_a_rerank_is_asked_where_every_engine_serves_it(path: str) -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        assert (await client.ask(post(path=path))).status == 200
+        assert stage.worker.received[0].path == "/v1/rerank"
+        client.close()
+
+    play(scene)
+
+
 def test_a_message_about_a_body_holds_no_line_break_and_is_short() -> None:
     async def scene(stage: Stage) -> None:
         client = await stage.client()
