@@ -12,6 +12,7 @@ from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import BACKLOG_BYTES, Hold
 from smgproxy.core.message import RequestHead
 from smgproxy.core.turns import LARGE_READ_BYTES
+from smgproxy.downstream.date import date
 from smgproxy.downstream.http1_request import Http1Request
 from smgproxy.downstream.http1_response import Http1Response
 from smgproxy.downstream.peer import address_of, has_hung_up
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from smgproxy.downstream.listener import Listener
 
 _REFUSALS = {
-    400: b"HTTP/1.1 400 Bad Request",
-    414: b"HTTP/1.1 414 URI Too Long",
-    431: b"HTTP/1.1 431 Request Header Fields Too Large",
-    505: b"HTTP/1.1 505 HTTP Version Not Supported",
+    400: b"HTTP/1.1 400 Bad Request\r\n",
+    414: b"HTTP/1.1 414 URI Too Long\r\n",
+    431: b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+    505: b"HTTP/1.1 505 HTTP Version Not Supported\r\n",
 }
-_REFUSAL_FIELDS = b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_REFUSAL_FIELDS = b"content-length: 0\r\nconnection: close\r\n\r\n"
 # How long, and how much, is still read after a response that came before the end of
 # the upload: closing at once would reset the connection and could destroy the
 # response on its way (RFC 9112 section 9.6).
@@ -278,7 +279,7 @@ class Http1Connection(Connection, asyncio.Protocol):
             if self._source is not None:
                 self._source.fail(BodyAborted())
             return
-        self.send(_REFUSALS[error.status] + _REFUSAL_FIELDS)
+        self.send(_REFUSALS[error.status] + date.line() + _REFUSAL_FIELDS)
         self._linger()
 
     def _linger(self) -> None:
