@@ -26,7 +26,7 @@ _ANTHROPIC_TYPES = {
 
 
 class Reply:
-    """A whole answer of the gateway's own."""
+    """A whole answer of the gateway's own; no ``content_type``, no such header."""
 
     __slots__ = ("status", "body", "content_type", "headers")
 
@@ -45,7 +45,7 @@ class Reply:
     def head(self) -> ResponseHead:
         """The head this answer is sent with, request id aside."""
         headers: Headers = []
-        if self.body:
+        if self.body and self.content_type:
             headers.append((b"content-type", self.content_type))
         headers += self.headers
         return ResponseHead(self.status, headers, len(self.body))
@@ -71,11 +71,13 @@ def reason_phrase(status: int) -> str:
         return "Error"
 
 
-def error_reply(error: GatewayError, is_anthropic: bool = False) -> Reply:
+def error_reply(
+    error: GatewayError, is_anthropic: bool = False, request_id: bytes = b""
+) -> Reply:
     """The answer an error makes (seed: Error Format).
 
     The code header goes with the envelope only; on ``/v1/messages`` the body has
-    Anthropic's shape, the header stays.
+    Anthropic's shape, which names the request, and the header stays.
     """
     headers: Headers = list(error.headers)
     if error.shape is Shape.EMPTY:
@@ -92,6 +94,7 @@ def error_reply(error: GatewayError, is_anthropic: bool = False) -> Reply:
         body: dict[str, Any] = {
             "type": "error",
             "error": {"type": kind, "message": error.message},
+            "request_id": request_id.decode() or None,
         }
     elif error.shape is Shape.INVALID_REQUEST:
         body = {

@@ -9,7 +9,13 @@ from typing import Any
 from smgproxy.api.endpoints import ControlRequest
 from smgproxy.api.replies import Reply, json_reply
 from smgproxy.core.errors import NoWorkers, UpstreamError
-from smgproxy.core.message import WITHHELD_FROM_CLIENT
+from smgproxy.core.message import (
+    FORWARDED_PREFIX,
+    FORWARDED_TO_WORKER,
+    WITHHELD_FROM_CLIENT,
+    Headers,
+    RequestHead,
+)
 from smgproxy.fleet.outside import Fetch, bearer
 from smgproxy.fleet.registry import Registry
 from smgproxy.fleet.worker import Worker
@@ -21,7 +27,7 @@ _LIMIT_BYTES = 16 * 1024 * 1024
 
 
 class Engines:
-    """Asks engines on a client's behalf, with the workers' own keys."""
+    """Asks engines on a client's behalf."""
 
     __slots__ = ("_registry", "_fetch")
 
@@ -39,18 +45,14 @@ class Engines:
             worker,
             "GET",
             request.head.path,
-            headers=bearer(worker),
+            headers=_asked_with(request.head, worker),
             timeout_secs=RELAY_SECS,
             limit_bytes=_LIMIT_BYTES,
         )
-        kind = b"application/octet-stream"
-        headers = []
-        for name, value in answer.headers:
-            if name == b"content-type":
-                kind = value
-            elif name not in WITHHELD_FROM_CLIENT:
-                headers.append((name, value))
-        return Reply(answer.status, answer.body, kind, headers)
+        headers = [
+            field for field in answer.headers if field[0] not in WITHHELD_FROM_CLIENT
+        ]
+        return Reply(answer.status, answer.body, b"", headers)
 
     async def flush_cache(self, request: ControlRequest) -> Reply:
         """POST /flush_cache: to every worker at the same time."""
@@ -98,6 +100,23 @@ class Engines:
         if 200 <= answer.status < 300:
             return ""
         return f"flush_cache failed for worker {url}: HTTP {_status(answer.status)}"
+
+
+def _asked_with(head: RequestHead, worker: Worker) -> Headers:
+    """The client's headers as far as workers see them, the first value of each.
+
+    A worker's own key goes instead of the client's credential: these routes are
+    public, so nobody has looked at that.
+    """
+    own = bearer(worker)
+    headers = [
+        (name, value)
+        for name, value in head.headers
+        if (name in FORWARDED_TO_WORKER or name.startswith(FORWARDED_PREFIX))
+        and head.first[name] is value
+        and not (own and name == b"authorization")
+    ]
+    return [*own, *headers]
 
 
 def _status(status: int) -> str:

@@ -182,7 +182,7 @@ class Dispatcher:
             return
         exchange.error_code = str(error.code)
         is_anthropic = exchange.path.startswith("/v1/messages")
-        send_reply(exchange, error_reply(error, is_anthropic))
+        send_reply(exchange, error_reply(error, is_anthropic, exchange.id))
 
 
 def send_reply(exchange: Exchange, reply: Reply) -> None:

@@ -131,11 +131,12 @@ def test_an_error_without_a_body_is_empty() -> None:
     ],
 )
 def test_messages_route_has_the_anthropic_shape(error: GatewayError, kind: str) -> None:
-    reply = error_reply(error, is_anthropic=True)
+    reply = error_reply(error, is_anthropic=True, request_id=b"msg_1")
     assert reply.status == error.status
     assert _body(reply) == {
         "type": "error",
         "error": {"type": kind, "message": error.message},
+        "request_id": "msg_1",
     }
 
 

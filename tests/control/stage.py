@@ -17,7 +17,7 @@ from smgproxy.api.endpoints import (
 )
 from smgproxy.api.replies import Reply
 from smgproxy.control.routes import add_control_routes
-from smgproxy.core.message import RequestHead
+from smgproxy.core.message import Headers, RequestHead
 from smgproxy.fleet.fleet import Fleet
 from smgproxy.fleet.options import FleetOptions
 from smgproxy.fleet.registry import Registry
@@ -42,11 +42,17 @@ def at_once(coroutine: Coroutine[Any, Any, Reply]) -> Reply:
 
 
 def ask(
-    routes: Routes, method: str, target: str, body: bytes, kind: str | None
+    routes: Routes,
+    method: str,
+    target: str,
+    body: bytes,
+    kind: str | None,
+    more: Headers | None = None,
 ) -> Coroutine[Any, Any, Reply]:
     """What answers a request, not begun."""
     path, _, query = target.partition("?")
     headers = [(b"content-type", kind.encode())] if kind else []
+    headers += more or []
     head = RequestHead(method, path, query, headers, content_length=len(body))
     route, params = routes.match(path)
     action = action_of(route, head)

@@ -6,7 +6,8 @@ import ujson
 
 from smgproxy.api.replies import Reply
 from smgproxy.core.errors import ConnectFailed, NoWorkers
-from tests.control.stage import A, B, Stage, ask
+from smgproxy.core.message import Headers
+from tests.control.stage import A, B, Stage, ask, at_once
 from tests.fakes.engine import FakeAnswer, sglang
 
 
@@ -28,9 +29,39 @@ def test_a_ready_workers_answer_is_relayed(path: str) -> None:
     it.add(A, sglang(**{path: {"x": 1}}), api_key="k")
     reply = it.ask("GET", path)
     assert (reply.status, reply.body) == (200, b'{"x":1}')
-    assert reply.content_type == b"application/json"
+    assert reply.head().get(b"content-type") == b"application/json"
     asked = it.engines.asked[-1]
     assert asked == (A, f"GET {path}", [(b"authorization", b"Bearer k")])
+
+
+def get(it: Stage, path: str, headers: Headers) -> Headers:
+    """What a worker is asked with when a client sends ``headers``."""
+    at_once(ask(it.routes, "GET", path, b"", None, headers))
+    sent: Headers = it.engines.asked[-1][2]
+    return sent
+
+
+def test_a_worker_is_asked_with_what_it_may_see_of_the_clients_headers() -> None:
+    it = Stage()
+    it.add(A, sglang(**{"/get_server_info": {}}))
+    seen: Headers = [
+        (b"x-request-id", b"r"),
+        (b"x-request-id-upstream", b"u"),
+        (b"authorization", b"Bearer client"),
+        (b"traceparent", b"00-1-2-01"),
+    ]
+    others: Headers = [(b"cookie", b"c"), (b"accept", b"*/*"), (b"x-request-id", b"2")]
+    assert get(it, "/get_server_info", seen + others) == seen
+
+
+def test_a_workers_own_key_goes_instead_of_the_clients_credential() -> None:
+    it = Stage()
+    it.add(A, sglang(**{"/get_server_info": {}}), api_key="k")
+    theirs: Headers = [(b"authorization", b"Bearer gateway"), (b"traceparent", b"t")]
+    assert get(it, "/get_server_info", theirs) == [
+        (b"authorization", b"Bearer k"),
+        (b"traceparent", b"t"),
+    ]
 
 
 def test_a_workers_refusal_is_relayed() -> None:
@@ -51,9 +82,15 @@ def test_a_relayed_answer_keeps_the_workers_own_headers_only() -> None:
     ]
     answer = FakeAnswer(200, b"ok", headers)
     it.add(A, sglang(**{"/get_server_info": answer}))
-    reply = it.ask("GET", "/get_server_info")
-    assert reply.content_type == b"text/x"
-    assert reply.headers == [(b"server", b"engine"), (b"x-extra", b"1")]
+    head = it.ask("GET", "/get_server_info").head()
+    kept = [(b"server", b"engine"), (b"content-type", b"text/x"), (b"x-extra", b"1")]
+    assert head.headers == kept
+
+
+def test_a_relayed_answer_without_a_type_is_given_none() -> None:
+    it = Stage()
+    it.add(A, sglang(**{"/get_server_info": FakeAnswer(200, b"ok", [])}))
+    assert it.ask("GET", "/get_server_info").head().headers == []
 
 
 def test_without_a_ready_worker_there_is_nobody_to_ask() -> None:

@@ -288,10 +288,15 @@ def test_errors_on_messages_have_anthropics_shape(
         assert answer.status == status
         body = ujson.loads(answer.body)
         assert body["error"].pop("message")
-        assert body == {"type": "error", "error": {"type": kind}}
+        request_id = answer.get("x-request-id")
+        assert body == {
+            "type": "error",
+            "error": {"type": kind},
+            "request_id": request_id,
+        }
         assert answer.get("x-smg-error-code") == code
         assert answer.get("retry-after") == ("1" if status == 503 else None)
-        assert (answer.get("x-request-id") or "").startswith("msg_")
+        assert (request_id or "").startswith("msg_")
         client.close()
 
     play(scene, dispatch={"max_payload_size": LIMIT})
