@@ -71,6 +71,13 @@ INFERENCE = (
     Endpoint("/v1/completions", "completions", completions.SCHEMA),
     Endpoint("/generate", "generate", generate.SCHEMA),
     Endpoint("/v1/messages", "messages", messages.SCHEMA, is_anthropic=True),
+    Endpoint(
+        "/v1/messages/count_tokens",
+        "other",  # as the contract's metrics call it
+        messages.COUNT_TOKENS,
+        is_anthropic=True,
+        may_stream=False,
+    ),
     Endpoint("/v1/responses", "responses", responses.SCHEMA),
     Endpoint("/v1/embeddings", "embeddings", embeddings.SCHEMA, may_stream=False),
     Endpoint("/v1/classify", "classify", classify.SCHEMA, may_stream=False),

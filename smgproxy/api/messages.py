@@ -1,4 +1,4 @@
-"""POST /v1/messages, in Anthropic's dialect."""
+"""POST /v1/messages and /v1/messages/count_tokens, in Anthropic's dialect."""
 
 from __future__ import annotations
 
@@ -19,23 +19,29 @@ class Message(msgspec.Struct, gc=False):
     content: str | Parts
 
 
-class MessagesRequest(Body, kw_only=True):
-    """A turn to answer as far as the gateway looks at it."""
+class CountTokensRequest(Body, kw_only=True):
+    """A conversation whose tokens are to be counted; no engine's cache will hold it."""
 
     model: str
     messages: Annotated[list[Message], Meta(min_length=1)]
-    max_tokens: AtLeastOne
     system: str | Parts | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    stop_sequences: list[str] | None = None
     tools: list[Object] | None = None
-    rid: Raw | UnsetType = UNSET
 
     def least_inner_keys(self) -> int:
         """Two for each message."""
         return 2 * len(self.messages)
 
 
+class MessagesRequest(CountTokensRequest, kw_only=True):
+    """A turn to answer as far as the gateway looks at it."""
+
+    max_tokens: AtLeastOne
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop_sequences: list[str] | None = None
+    rid: Raw | UnsetType = UNSET
+
+
 SCHEMA = Schema(MessagesRequest)
+COUNT_TOKENS = Schema(CountTokensRequest)

@@ -134,12 +134,13 @@ def test_paths_of_inference_routes_are_unique() -> None:
 
 
 def test_only_messages_speaks_the_anthropic_dialect() -> None:
-    assert [e.path for e in INFERENCE if e.is_anthropic] == ["/v1/messages"]
+    paths = [e.path for e in INFERENCE if e.is_anthropic]
+    assert paths == ["/v1/messages", "/v1/messages/count_tokens"]
 
 
 def test_embeddings_and_their_like_never_stream() -> None:
     silent = {endpoint.name for endpoint in INFERENCE if not endpoint.may_stream}
-    assert silent == {"embeddings", "classify", "rerank", "decisions"}
+    assert silent == {"embeddings", "classify", "rerank", "decisions", "other"}
 
 
 def test_request_ids_begin_as_their_route_says() -> None:

@@ -151,3 +151,18 @@ def test_a_message_about_a_body_holds_no_line_break_and_is_short() -> None:
         client.close()
 
     play(scene)
+
+
+def test_tokens_are_counted_by_a_worker_under_the_same_path() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        path = "/v1/messages/count_tokens"
+        body = b'{"model":"m","messages":[{"role":"user","content":"x"}],"zz":1.50}'
+        assert (await client.ask(post(body, path))).status == 200
+        received = stage.worker.received[0]
+        assert (received.path, received.body) == (path, body)
+        answer = await client.ask(post(body.replace(b'"m"', b'"nobody"'), path))
+        assert (answer.status, error_of(answer)["type"]) == (404, "not_found_error")
+        client.close()
+
+    play(scene)

@@ -24,6 +24,7 @@ SERVING = (
     "/v1/completions",
     "/v1/embeddings",
     "/v1/messages",
+    "/v1/messages/count_tokens",
     "/v1/responses",
     "/generate",
     "/rerank",

@@ -18,6 +18,7 @@ _MESSAGES = b'"messages":[{"role":"user","content":"hi"}]'
 BODIES = {
     "/v1/completions": b'{"model":"m","prompt":"hi"}',
     "/v1/messages": b'{"model":"m","max_tokens":9,%b}' % _MESSAGES,
+    "/v1/messages/count_tokens": b'{"model":"m",%b}' % _MESSAGES,
     "/v1/responses": b'{"model":"m","input":"hi"}',
     "/v1/embeddings": b'{"model":"m","input":"hi"}',
     "/v1/classify": b'{"model":"m","input":"hi"}',
