@@ -182,9 +182,9 @@ def hold_biases(raw: Raw) -> None:
         biases = _biases(text) or {}
     except msgspec.ValidationError as error:
         raise BadBody(PREFIX + str(error).replace("`$", "`$.logit_bias")) from None
-    for key in biases:
-        if not (key.isascii() and key.isdigit()):
-            raise InvalidField(f"logit_bias: key {key[:100]!r} is not a token id")
+    if not (all(map(str.isdigit, biases)) and "".join(biases).isascii()):
+        key = next(key for key in biases if not (key.isascii() and key.isdigit()))
+        raise InvalidField(f"logit_bias: key {key[:100]!r} is not a token id")
 
 
 _biases = msgspec.json.Decoder(dict[str, float] | None).decode
