@@ -206,6 +206,8 @@ class Reslicer:
         )
         self._index = bytes(choice.get("index", b"0"))
         for field, text in texts.items():
+            if field in self._texts and field != next(reversed(self._texts)):
+                self._flush(out)  # else it would pass what came in between
             self._texts[field] = self._texts.get(field, "") + text
             if len(self._texts[field]) >= ENOUGH_CHARACTERS:
                 # What came before another field's text also leaves before it.

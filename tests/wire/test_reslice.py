@@ -55,6 +55,13 @@ def test_a_large_delta_is_cut_and_no_cut_leaves_a_crumb(
     assert sizes(reslicer.finish()) == ([left] if left else [])
 
 
+def test_text_does_not_pass_what_another_field_said_in_between() -> None:
+    said = [{"reasoning_content": "a"}, {"content": "b"}] * 2 + [{"content": "c"}]
+    reslicer = Reslicer()
+    out = reslicer.feed(b"".join(map(event, said)), 0) + reslicer.finish()
+    assert deltas(out) == [*said[:3], {"content": "bc"}]
+
+
 def test_a_slice_has_the_envelope_of_the_newest_event_in_compact_form() -> None:
     reslicer = Reslicer()
     out = reslicer.feed(
