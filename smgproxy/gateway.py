@@ -313,7 +313,8 @@ class Gateway:
         for endpoint in (*INFERENCE, *FORMS):
             routes.add("POST", endpoint.path, endpoint, Access.SERVING)
         self.realtime.add_to(routes)
-        add_control_routes(routes, self.fleet, self.upstream.fetch, self._is_draining)
+        ours = (self.fleet, self.upstream.fetch, self._is_draining)
+        add_control_routes(routes, *ours, self.settings.aliases.canonical_names())
         return routes
 
     def _callers(self) -> Callers | None:

@@ -14,14 +14,17 @@ from smgproxy.fleet.registry import Registry
 class Loads:
     """Shows the load monitor's snapshot, one entry a data-parallel rank."""
 
-    __slots__ = ("_registry",)
+    __slots__ = ("_registry", "_aliases")
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, aliases: dict[str, str]) -> None:
         self._registry = registry
+        self._aliases = aliases
 
     async def show(self, request: ControlRequest) -> Reply:
         """GET /loads: of all workers, or of those that serve ``?model=``."""
         model = request.query().get("model")
+        if model is not None:
+            model = self._aliases.get(model, model)
         loads = [
             {"worker": worker.url, "worker_type": worker.worker_type, **entry}
             for worker in self._registry.all()

@@ -22,9 +22,16 @@ from smgproxy.fleet.registry import Registry
 
 
 def add_control_routes(
-    routes: Routes, fleet: Fleet, fetch: Fetch, is_draining: Callable[[], bool]
+    routes: Routes,
+    fleet: Fleet,
+    fetch: Fetch,
+    is_draining: Callable[[], bool],
+    aliases: dict[str, str],
 ) -> None:
-    """Every route the gateway answers itself on its main port."""
+    """Every route the gateway answers itself on its main port.
+
+    ``aliases``: the canonical names of models by the others that clients may use.
+    """
     _add_probes(routes, Probes(fleet.registry, is_draining))
     models = Models(fleet.registry)
     routes.add("GET", "/v1/models", models.list, Access.PUBLIC)
@@ -32,7 +39,7 @@ def add_control_routes(
     routes.add("GET", "/v1/responses/{response_id}", show_response, Access.SERVING)
     routes.add("GET", "/openapi.json", show_description, Access.PUBLIC)
 
-    workers = Workers(fleet)
+    workers = Workers(fleet, aliases)
     routes.add("POST", "/workers", workers.add)
     routes.add("GET", "/workers", workers.list)
     routes.add("GET", "/workers/{worker_id}", workers.show)
@@ -45,7 +52,7 @@ def add_control_routes(
         routes.add("GET", path, engines.relay, Access.PUBLIC)
     routes.add("POST", "/flush_cache", engines.flush_cache)
 
-    loads = Loads(fleet.registry)
+    loads = Loads(fleet.registry, aliases)
     routes.add("GET", "/loads", loads.show, Access.PUBLIC)
     routes.add("GET", "/get_loads", loads.show)
 

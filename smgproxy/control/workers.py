@@ -43,16 +43,18 @@ class _Refused(Exception):
 class Workers:
     """Validates, hands the job to the fleet and answers at once."""
 
-    __slots__ = ("_fleet",)
+    __slots__ = ("_fleet", "_aliases")
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, aliases: dict[str, str]) -> None:
         self._fleet = fleet
+        self._aliases = aliases
 
     async def list(self, request: ControlRequest) -> Reply:
         """GET /workers: those registered, or those that serve ``?model=``."""
         model = request.query().get("model")
         workers = self._fleet.registry.all()
         if model is not None:
+            model = self._aliases.get(model, model)
             workers = [one for one in workers if not one.models or one.serves(model)]
         types = [one.worker_type for one in workers]
         stats = {

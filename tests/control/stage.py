@@ -65,7 +65,11 @@ def ask(
 class Stage:
     """The control routes, and the fleet, engines and clock behind them."""
 
-    def __init__(self, options: FleetOptions = FleetOptions()) -> None:
+    def __init__(
+        self,
+        options: FleetOptions = FleetOptions(),
+        aliases: dict[str, str] | None = None,
+    ) -> None:
         self.clock = FakeClock()
         self.background = FakeBackground(self.clock)
         self.engines = FakeEngines()
@@ -82,7 +86,8 @@ class Stage:
         )
         self.routes = Routes()
         add_control_routes(
-            self.routes, self.fleet, self.engines.fetch, lambda: self.is_draining
+            *(self.routes, self.fleet, self.engines.fetch, lambda: self.is_draining),
+            aliases or {},
         )
 
     def ask(

@@ -64,9 +64,11 @@ def test_without_reports_there_is_no_aggregate() -> None:
     assert "aggregate" not in shown
 
 
-def test_loads_are_narrowed_to_a_model() -> None:
-    it = Stage()
+@pytest.mark.parametrize("name", ["x", "nick"])
+def test_loads_are_narrowed_to_a_model_or_its_alias(name: str) -> None:
+    it = Stage(aliases={"nick": "x"})
     it.add(A, engine({}), models=[{"id": "x"}])
     it.add(B, engine({}))
-    assert [one["worker"] for one in it.json("GET", "/loads?model=x")["loads"]] == [A]
+    shown = it.json("GET", f"/loads?model={name}")
+    assert [one["worker"] for one in shown["loads"]] == [A]
     assert it.json("GET", "/loads?model=nope")["loads"] == []

@@ -125,6 +125,14 @@ def test_the_list_is_narrowed_to_a_model_or_its_alias(it: Stage) -> None:
         assert listed["stats"]["regular_count"] == listed["total"] == len(urls)
 
 
+def test_the_list_knows_a_model_by_the_names_that_clients_may_use() -> None:
+    it = Stage(aliases={"nick": "x/1"})
+    it.add(A, models=[{"id": "x/1"}])
+    it.add(B)
+    listed = it.json("GET", "/workers?model=nick")
+    assert [one["url"] for one in listed["workers"]] == [A]
+
+
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-json"])
 @pytest.mark.parametrize(
     ("method", "path"),
