@@ -38,7 +38,7 @@ NAMES = {
     CALLS: "realtime_calls",
     SESSIONS: "realtime_sessions",
     CLIENT_SECRETS: "realtime_client_secrets",
-    TRANSCRIPTION_SESSIONS: "realtime_transcription_sessions",
+    TRANSCRIPTION_SESSIONS: "realtime_transcription",
 }
 
 

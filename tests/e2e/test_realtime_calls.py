@@ -86,6 +86,27 @@ def test_a_json_body_goes_on_as_it_was_sent(name: str, body: bytes) -> None:
     assert got.get("content-type") == "application/json"
 
 
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("sessions", "realtime_sessions"),
+        ("client_secrets", "realtime_client_secrets"),
+        ("transcription_sessions", "realtime_transcription"),
+    ],
+)
+def test_metrics_call_a_route_by_the_contracts_label(name: str, label: str) -> None:
+    body = next(body for route, body in _GOOD if route == name)
+
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        answer = await client.ask(_post(f"/v1/realtime/{name}", body))
+        assert answer.status == 200
+        assert list(stage.gateway.router_stats.requests) == [("m", label, False)]
+        client.close()
+
+    play(scene, kind=RealtimeWorker)
+
+
 def test_a_large_body_goes_on_as_it_was_sent() -> None:
     body = b'{"model":"m","instructions":"%b"}' % (b"x" * 2_000_000)
     answer, (got,) = _asked(_post("/v1/realtime/sessions", body))
