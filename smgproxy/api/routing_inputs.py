@@ -14,6 +14,7 @@ from smgproxy.api.decisions import DecisionsRequest
 from smgproxy.api.fields import Body
 from smgproxy.api.generate import GenerateRequest
 from smgproxy.api.messages import MessagesRequest
+from smgproxy.api.responses import ResponsesRequest
 
 _STRING, _ARRAY = ord('"'), ord("[")
 # A longer list of ids of requests, or key of cache entries, is nobody's.
@@ -23,12 +24,14 @@ _string = msgspec.json.Decoder(str)
 _ids = msgspec.json.Decoder(list[int])
 _batch = msgspec.json.Decoder(list[list[int]])
 _raws = msgspec.json.Decoder(list[Raw])
+_content = msgspec.json.Decoder(str | list[Part])
 
 
 def routing_text(request: Body | None) -> str:
     """The prompt's text: all messages in order, joined with one space.
 
-    Parts that are no text contribute nothing, roles neither.
+    Parts that are no text contribute nothing, roles neither. Anthropic's ``system``
+    stands first; of the Responses API the items that have content count.
     """
     if type(request) is ChatRequest:
         pieces: list[str] = []
@@ -39,9 +42,12 @@ def routing_text(request: Body | None) -> str:
         return " ".join(pieces)
     if isinstance(request, MessagesRequest):
         pieces = []
+        _add(request.system, pieces)
         for turn in request.messages:
             _add(turn.content, pieces)
         return " ".join(pieces)
+    if isinstance(request, ResponsesRequest):
+        return _text_of_input(request)
     if isinstance(request, CompletionRequest):
         prompt = request.prompt
         return prompt if type(prompt) is str else " ".join(prompt)
@@ -96,6 +102,19 @@ def _text(value: str | Raw | UnsetType | None) -> str | None:
     if value is UNSET:
         return None
     return _string.decode(value) if memoryview(value)[0] == _STRING else None
+
+
+def _text_of_input(request: ResponsesRequest) -> str:
+    if isinstance(request.input, str):
+        return request.input
+    pieces: list[str] = []
+    for item in request.input:
+        if item.content is not UNSET:
+            try:
+                _add(_content.decode(item.content), pieces)
+            except msgspec.ValidationError:
+                continue  # of another form, which the worker may know
+    return " ".join(pieces)
 
 
 def _add(content: object, pieces: list[str]) -> None:

@@ -165,3 +165,30 @@ def test_tools_on_messages_are_dropped_with_one_warning(
 def test_repeated_unknown_fields_survive_an_edit() -> None:
     body = body_of()[:-1] + b',"zz":1,"yy":0,"zz":2,"reasoning_effort":3}'
     assert read(body).body.endswith(b'"zz":1,"yy":0,"zz":2,"reasoning_effort":"3"}')
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"role": "user", "content": "hi"},
+        {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        {"type": None, "role": "developer", "content": "hi"},
+        {"type": "message", "role": "user", "content": "hi"},
+        {"type": "item_reference", "id": "x"},
+        {"id": "x"},
+        {"type": "of the worker's own", "zz": 1},
+    ],
+)
+def test_an_item_of_a_responses_input_may_leave_out_that_it_is_a_message(
+    item: dict[str, Any],
+) -> None:
+    body = ujson.dumps({"model": "m", "input": [item]}).encode()
+    assert read(body, "responses").body is body
+
+
+@pytest.mark.parametrize(
+    "item", [{}, {"content": "hi"}, {"role": "user"}, {"type": 5}, "hi", None, []]
+)
+def test_an_item_that_does_not_say_what_it_is_is_a_parse_error(item: Any) -> None:
+    body = ujson.dumps({"model": "m", "input": [item]}).encode()
+    assert "`$.input[" in fault(body, "responses")

@@ -37,10 +37,37 @@ def test_an_assistants_reasoning_follows_its_content() -> None:
     assert text_of(turn, said("next")) == "answer thought next"
 
 
-def test_messages_of_anthropics_form_are_read_alike() -> None:
+def test_messages_of_anthropics_form_are_read_alike_behind_their_system() -> None:
     parts = [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]
     body = body_of(messages=[said("a"), said(parts)], max_tokens=1, system="s")
-    assert read(body, "messages").text() == "a b c"
+    assert read(body, "messages").text() == "s a b c"
+    body = body_of(messages=[said("a")], max_tokens=1, system=parts)
+    assert read(body, "messages").text() == "b c a"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("a b", "a b"),
+        ([said("a"), said("b", "assistant")], "a b"),
+        ([said([{"type": "input_text", "text": "a"}, {"type": "input_image"}])], "a"),
+        (
+            [
+                {"type": "message", **said("a")},
+                {"type": "function_call", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "output": "no part of it"},
+                {"type": "reasoning", "content": [{"text": "b"}], "summary": []},
+                {"type": "of the worker's own", "content": {"text": "no"}},
+                {"id": "item"},
+                {"type": "message", **said("c")},
+            ],
+            "a b c",
+        ),
+    ],
+)
+def test_a_responses_text_is_what_its_input_says(given: Any, text: str) -> None:
+    body = ujson.dumps({"model": "m", "input": given, "instructions": "i"}).encode()
+    assert read(body, "responses").text() == text
 
 
 @pytest.mark.parametrize("prompt, text", [("a b", "a b"), (["a", "b"], "a b")])
