@@ -225,8 +225,7 @@ class Forwarder:
         worker: Worker,
         told: SystemOne | None,
     ) -> WorkerRequest:
-        model = call.model or "unknown"
-        worker.requests[model] = worker.requests.get(model, 0) + 1
+        worker.count_request(call.model)
         path, body = endpoint.path_at_worker().encode(), call.body
         if told is not None:
             path, body = told.path, told.body
@@ -235,7 +234,7 @@ class Forwarder:
         headers = headers_to_worker(
             exchange.head, exchange.id, worker, len(body), exchange.has_gateway_key
         )
-        return WorkerRequest(b"POST", path, headers, body, model)
+        return WorkerRequest(b"POST", path, headers, body, call.model or "unknown")
 
     def _releases(self, call: Call, endpoint: Endpoint) -> bool:
         """Whether the body is let go with its send: a large one without retries.

@@ -48,8 +48,7 @@ class Once:
         leg: Leg | None = None
         attempts = Attempts(_ONE_ATTEMPT)
         exchange.worker = worker
-        named = asked_of_worker(exchange, model)
-        worker.requests[named] = worker.requests.get(named, 0) + 1
+        worker.count_request(asked_of_worker(exchange, model))
         try:
             leg, reply = await send()
             answers.note_answer(worker, reply.status, attempts)

@@ -62,8 +62,7 @@ class Picks:
         exchange.worker = worker
         label = stats.label(model, True)
         stats.count_request(label, endpoint.name, is_stream)
-        named = asked_of_worker(exchange, label)
-        worker.requests[named] = worker.requests.get(named, 0) + 1
+        worker.count_request(asked_of_worker(exchange, label))
         return Attempt(self, worker, served, label, endpoint)
 
     def _pick_along(

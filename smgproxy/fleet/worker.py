@@ -190,6 +190,12 @@ class Worker:
         """The model it serves: its first card's id."""
         return self.models[0]["id"] if self.models else None
 
+    def count_request(self, model: str | None) -> None:
+        """Count a send; its own model's, where the request or its label names none."""
+        if model is None or model == "unknown":
+            model = self.model_id or "unknown"
+        self.requests[model] = self.requests.get(model, 0) + 1
+
     def served_names(self) -> set[str]:
         """The ids and aliases of its cards."""
         cards = self.models
