@@ -32,8 +32,15 @@ class InputItem(msgspec.Struct, gc=False):
         return self.role is not None and self.content is not UNSET
 
 
-class ResponsesRequest(Body, kw_only=True):
-    """A response to create as far as the gateway looks at it."""
+Passed = Raw | UnsetType
+
+
+class ResponsesRequest(Body, kw_only=True, forbid_unknown_fields=True):
+    """A response to create as far as the gateway looks at it.
+
+    Here, and on no other route, a field that nobody knows is refused, as the original
+    does: it is the one API whose fields are all written down.
+    """
 
     model: str
     input: Annotated[str, Meta(min_length=1)] | list[InputItem]
@@ -45,6 +52,51 @@ class ResponsesRequest(Body, kw_only=True):
     store: bool | None = None
     background: bool | None = None
     previous_response_id: str | None = None
+
+    # The rest of the API.
+    context_management: Passed = UNSET
+    conversation: Passed = UNSET
+    include: Passed = UNSET
+    max_tool_calls: Passed = UNSET
+    metadata: Passed = UNSET
+    parallel_tool_calls: Passed = UNSET
+    prompt: Passed = UNSET
+    prompt_cache_key: Passed = UNSET
+    prompt_cache_retention: Passed = UNSET
+    reasoning: Passed = UNSET
+    safety_identifier: Passed = UNSET
+    service_tier: Passed = UNSET
+    stream_options: Passed = UNSET
+    text: Passed = UNSET
+    tool_choice: Passed = UNSET
+    top_logprobs: Passed = UNSET
+    truncation: Passed = UNSET
+    user: Passed = UNSET
+
+    # What engines add to it.
+    chat_template: Passed = UNSET
+    chat_template_kwargs: Passed = UNSET
+    enable_response_messages: Passed = UNSET
+    frequency_penalty: Passed = UNSET
+    ignore_eos: Passed = UNSET
+    include_stop_str_in_output: Passed = UNSET
+    kv_transfer_params: Passed = UNSET
+    logit_bias: Passed = UNSET
+    lora_path: Passed = UNSET
+    media_io_kwargs: Passed = UNSET
+    min_p: Passed = UNSET
+    mm_processor_kwargs: Passed = UNSET
+    presence_penalty: Passed = UNSET
+    previous_input_messages: Passed = UNSET
+    priority: Passed = UNSET
+    repetition_penalty: Passed = UNSET
+    request_id: Passed = UNSET
+    seed: Passed = UNSET
+    skip_special_tokens: Passed = UNSET
+    stop: Passed = UNSET
+    structured_outputs: Passed = UNSET
+    top_k: Passed = UNSET
+    vllm_xargs: Passed = UNSET
 
     def check(self) -> None:
         """Hold the items of an array input to their form. Raises BadBody."""

@@ -202,6 +202,7 @@ def _relaxed_struct(kind: type[Struct]) -> type[Struct]:
             ],
             tag_field=config.tag_field,
             tag=config.tag,
+            forbid_unknown_fields=config.forbid_unknown_fields,
             kw_only=True,
             gc=False,
         )

@@ -113,7 +113,7 @@ def test_of_a_list_of_rids_the_first_counts(rid: Any, found: str | None) -> None
 
 
 def test_responses_have_no_rid() -> None:
-    body = ujson.dumps({"model": "m", "input": "a", "rid": "r"}).encode()
+    body = ujson.dumps({"model": "m", "input": "a", "request_id": "r"}).encode()
     assert read(body, "responses").rid() is None
 
 

@@ -11,9 +11,6 @@ CONTRADICTED: dict[str, str] = {
     "err-worker-302": "ruling 12, worker redirects: 'Never followed: the 3xx is "
     "relayed'; seed, error format: 'Errors from HTTP workers are relayed with the "
     "worker's status and body'",
-    # Refused there for its unknown field; the item without a type is OpenAI's usual.
-    "resp-array": "seed, extension fields: 'Fields SMG does not model are kept and "
-    "forwarded unchanged to HTTP workers'",
     # It expects 422 in plain text for a list of texts.
     "gen-batch": "ruling 1: 'The parse-error form holds on every JSON route (also "
     "/generate, embeddings, rerank, classify)'; seed, error format: 'Body is not valid "
