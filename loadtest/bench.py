@@ -10,7 +10,7 @@ from pathlib import Path
 from loadtest import machine, report, sections
 from loadtest.budgets import OURS, Outcome, judge_all
 from loadtest.install import install_missing
-from loadtest.programs import NAMES, Program, find
+from loadtest.programs import NAMES, ROUND_ROBIN, Program, find
 from loadtest.results import Results
 from loadtest.rounds import Rounds
 from loadtest.scenarios import FULL, QUICK, scenarios
@@ -86,15 +86,26 @@ def measure(
     """Run every scenario on every program."""
     results = Results()
     fresh = [kind for kind in kinds if kind.is_fresh]
-    resident = [kind for kind in kinds if not kind.is_fresh]
+    resident = groups([kind for kind in kinds if not kind.is_fresh], programs)
     started = [program for program in programs if program.command is not None]
-    steps = len(resident) * len(programs) + len(fresh) * len(started)
-    turns = Rounds(stage, rounds, steps, results)
-    if resident:
-        turns.run_resident(resident, programs)
+    steps = sum(len(group) * len(among) for group, among in resident)
+    turns = Rounds(stage, rounds, steps + len(fresh) * len(started), results)
+    for group, among in resident:
+        turns.run_resident(group, among)
     for kind in fresh:
         turns.run_fresh(kind, started)
     return results
+
+
+def groups(
+    kinds: Sequence[Scenario], programs: Sequence[Program]
+) -> list[tuple[list[Scenario], list[Program]]]:
+    """The scenarios by their policy, with the programs that each can be run on."""
+    found = []
+    for policy in dict.fromkeys(kind.policy for kind in kinds):
+        among = [p for p in programs if p.has_policies or policy == ROUND_ROBIN]
+        found.append(([kind for kind in kinds if kind.policy == policy], among))
+    return found
 
 
 def conclude(run: report.Run, path: Path, is_lenient: bool) -> int:

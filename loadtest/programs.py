@@ -17,6 +17,9 @@ from string import Template
 CONFIGS = Path(__file__).resolve().parent / "configs"
 NAMES = ("direct", "ours", "smg", "vllm-router", "nginx", "haproxy")
 NOT_INSTALLED = "not installed"
+# What is measured unless said otherwise, and the default of ours and of the original.
+ROUND_ROBIN, CACHE_AWARE = "round_robin", "cache_aware"
+GATEWAY_SETTING = f"--policy {ROUND_ROBIN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Place:
     metrics_port: int
     worker_ports: tuple[int, ...]
     folder: Path
-    policy: str = "round_robin"
+    policy: str = ROUND_ROBIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,11 @@ class Program:
     command: Callable[[Place], list[str]] | None
     ready_path: str
     setting: str
+
+    @property
+    def has_policies(self) -> bool:
+        """Whether it can be started with another policy."""
+        return self.setting == GATEWAY_SETTING
 
     @property
     def rank(self) -> int:
@@ -91,7 +99,7 @@ def _find_ours(root: Path) -> Program | None:
 
     commit = _output("git", "-C", str(root), "describe", "--always", "--dirty")
     version = commit if re.fullmatch(r"[\w.-]+", commit) else "this tree"
-    return Program("ours", version, command, "/readiness", "--policy round_robin")
+    return Program("ours", version, command, "/readiness", GATEWAY_SETTING)
 
 
 def _in_venv(root: Path, name: str, variable: str) -> Path | None:
@@ -120,7 +128,7 @@ def _find_smg(root: Path) -> Program | None:
         return [str(path), "launch", *_gateway_flags(place, "warn")]
 
     version = _venv_version(path, "smg")
-    return Program("smg", version, command, "/readiness", "--policy round_robin")
+    return Program("smg", version, command, "/readiness", GATEWAY_SETTING)
 
 
 def _find_vllm_router(root: Path) -> Program | None:
@@ -132,8 +140,7 @@ def _find_vllm_router(root: Path) -> Program | None:
         return [str(path), *_gateway_flags(place, "error")]
 
     version = _venv_version(path, "vllm-router")
-    setting = "--policy round_robin"
-    return Program("vllm-router", version, command, "/readiness", setting)
+    return Program("vllm-router", version, command, "/readiness", GATEWAY_SETTING)
 
 
 def _configured(place: Place, name: str) -> str:

@@ -59,12 +59,14 @@ class Rounds:
     def run_resident(
         self, scenarios: Sequence[Scenario], programs: Sequence[Program]
     ) -> None:
-        """The scenarios that share one start of each program."""
+        """The scenarios of one policy, which share one start of each program."""
+        (policy,) = {scenario.policy for scenario in scenarios}
         with ExitStack() as stack:
             stack.enter_context(running_worker(self._stage, is_silent=False))
             targets = []
             for program in programs:
-                target = self._start(stack, program, self._stage.worker_port)
+                port = self._stage.worker_port
+                target = self._start(stack, program, port, policy)
                 if target is not None:
                     targets.append(target)
             for scenario in scenarios:
@@ -82,13 +84,16 @@ class Rounds:
                         continue
                     with ExitStack() as stack:
                         port = self._stage.silent_port
-                        target = self._start(stack, program, port)
+                        target = self._start(stack, program, port, scenario.policy)
                         if target is not None and self._warm_up(scenario, target):
                             self._measure(scenario, target, turn)
 
-    def _start(self, stack: ExitStack, program: Program, port: int) -> Target | None:
+    def _start(
+        self, stack: ExitStack, program: Program, port: int, policy: str
+    ) -> Target | None:
+        started = running(self._stage, program, port, policy=policy)
         try:
-            return stack.enter_context(running(self._stage, program, port))
+            return stack.enter_context(started)
         except MeasureError as error:
             self._fail(program.name, f"start: {error}")
             return None

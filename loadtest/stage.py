@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from loadtest.programs import Place, Program
+from loadtest.programs import ROUND_ROBIN, Place, Program
 from loadtest.toolbox import Toolbox
 
 READY_SECS = 30
@@ -183,14 +183,18 @@ def _running_worker(
 
 @contextmanager
 def running(
-    stage: Stage, program: Program, worker_port: int, flags: Sequence[str] = ()
+    stage: Stage,
+    program: Program,
+    worker_port: int,
+    flags: Sequence[str] = (),
+    policy: str = ROUND_ROBIN,
 ) -> Iterator[Target]:
     """A program, ready, in front of the worker; MeasureError if it is not."""
     if program.command is None:
         yield Target(program.name, worker_port, None)
         return
     port = stage.port_of(program)
-    place = Place(port, port + 1, (worker_port,), stage.folder)
+    place = Place(port, port + 1, (worker_port,), stage.folder, policy)
     with running_at(stage, program, place, flags) as target:
         yield target
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from loadtest.programs import CACHE_AWARE
 from loadtest.scenarios.buffered import Buffered
 from loadtest.scenarios.idle import Idle
 from loadtest.scenarios.scenario import Scenario
@@ -26,6 +27,7 @@ def scenarios(pace: Pace) -> list[Scenario]:
     """All scenarios, in the order of the table."""
     return [
         Buffered(pace.buffered_secs),
+        Buffered(pace.buffered_secs, CACHE_AWARE),
         Streams(100, pace.streams_secs),
         Streams(500, pace.streams_secs),
         Stall(),

@@ -1,27 +1,31 @@
 """Small chat completions, answered whole, on a few busy connections."""
 
-from dataclasses import dataclass
-
 from loadtest.loadtool import Figures, LoadTool
+from loadtest.programs import ROUND_ROBIN
 from loadtest.scenarios.scenario import Meter
 from loadtest.stage import MeasureError, Stage, Target
 from loadtest.stats import Metric, Pick
 
 
-@dataclass(frozen=True, slots=True)
 class Buffered:
     """A closed loop: each connection asks again when it is answered."""
 
-    seconds: float
-    name: str = "buffered"
-    is_fresh: bool = False
-    metrics: tuple[Metric, ...] = (
-        Metric("buffered.cpu", "Buffered: CPU per request, us", 1),
-        Metric("buffered.rate", "Buffered: requests/s"),
-        Metric("buffered.p50", "Buffered: latency p50, ms", 2),
-        Metric("buffered.p99", "Buffered: latency p99, ms", 2),
-        Metric("buffered.peak", "Buffered: peak RSS, MiB", 1, Pick.MOST),
-    )
+    __slots__ = ("seconds", "policy", "name", "is_fresh", "metrics")
+
+    def __init__(self, seconds: float, policy: str = ROUND_ROBIN) -> None:
+        self.seconds = seconds
+        self.policy = policy
+        is_usual = policy == ROUND_ROBIN
+        self.name = "buffered" if is_usual else f"buffered-{policy}"
+        self.is_fresh = False
+        label = "Buffered: " if is_usual else f"Buffered, {policy}: "
+        self.metrics = (
+            Metric(f"{self.name}.cpu", label + "CPU per request, us", 1),
+            Metric(f"{self.name}.rate", label + "requests/s"),
+            Metric(f"{self.name}.p50", label + "latency p50, ms", 2),
+            Metric(f"{self.name}.p99", label + "latency p99, ms", 2),
+            Metric(f"{self.name}.peak", label + "peak RSS, MiB", 1, Pick.MOST),
+        )
 
     def warm_up(self, stage: Stage, target: Target) -> None:
         """One second of the same load."""
@@ -33,10 +37,10 @@ class Buffered:
         meter.start()
         said = self._load(stage, target, self.seconds)
         return {
-            "buffered.rate": said["requests"] / said["seconds"],
-            "buffered.p50": said["latency_p50_us"] / 1000,
-            "buffered.p99": said["latency_p99_us"] / 1000,
-            **meter.stop("buffered", said["requests"]),
+            f"{self.name}.rate": said["requests"] / said["seconds"],
+            f"{self.name}.p50": said["latency_p50_us"] / 1000,
+            f"{self.name}.p99": said["latency_p99_us"] / 1000,
+            **meter.stop(self.name, said["requests"]),
         }
 
     def _load(self, stage: Stage, target: Target, seconds: float) -> Figures:

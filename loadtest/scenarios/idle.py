@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from loadtest import procfs
 from loadtest.loadtool import Figures, LoadTool
+from loadtest.programs import ROUND_ROBIN
 from loadtest.stage import MeasureError, Stage, Target
 from loadtest.stats import Metric
 
@@ -25,6 +26,7 @@ class Idle:
 
     name: str = "idle"
     is_fresh: bool = True
+    policy: str = ROUND_ROBIN
     metrics: tuple[Metric, ...] = (
         Metric("idle.rss", "RSS per idle stream, KiB", 1),
         Metric("idle.start", "RSS before the first of them, MiB", 1),

@@ -12,7 +12,7 @@ class Scenario(Protocol):
     """One kind of load. `measure` is one round on one program.
 
     A fresh scenario gets a newly started program in front of the silent worker
-    for each round; the others share one start of each program for the run.
+    for each round; the others of one policy share one start of each program.
     """
 
     @property
@@ -22,6 +22,10 @@ class Scenario(Protocol):
     @property
     def is_fresh(self) -> bool:
         """Whether each round needs a newly started program."""
+
+    @property
+    def policy(self) -> str:
+        """The policy of the programs that have one; the usual one is for all."""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

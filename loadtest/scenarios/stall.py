@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from loadtest.loadtool import Figures, LoadTool
+from loadtest.programs import ROUND_ROBIN
 from loadtest.stage import Stage, Target
 from loadtest.stats import Metric, Pick
 
@@ -20,6 +21,7 @@ class Stall:
 
     name: str = "stall"
     is_fresh: bool = False
+    policy: str = ROUND_ROBIN
     metrics: tuple[Metric, ...] = (
         Metric("stall.smooth", f"Streams without a stall, of {CONNS}", 0, Pick.LEAST),
         Metric("stall.lost", "Events lost or reordered", 0, Pick.MOST),

@@ -1,6 +1,7 @@
 """Streamed chat completions, paced as an engine paces them."""
 
 from loadtest.loadtool import Figures, LoadTool
+from loadtest.programs import ROUND_ROBIN
 from loadtest.scenarios.scenario import Meter
 from loadtest.stage import MeasureError, Stage, Target
 from loadtest.stats import Metric, Pick
@@ -11,11 +12,12 @@ WARM_UP_SECS = 1.0
 class Streams:
     """A fixed number of streams at any time, one event each every 20 ms."""
 
-    __slots__ = ("conns", "seconds", "name", "is_fresh", "metrics")
+    __slots__ = ("conns", "seconds", "policy", "name", "is_fresh", "metrics")
 
     def __init__(self, conns: int, seconds: float) -> None:
         self.conns = conns
         self.seconds = seconds
+        self.policy = ROUND_ROBIN
         self.name = f"streams{conns}"
         self.is_fresh = False
         label = f"{conns} streams: "

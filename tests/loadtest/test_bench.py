@@ -9,12 +9,13 @@ from loadtest.bench import (
     RESULTS,
     WORK,
     conclude,
+    groups,
     parse_arguments,
     results_path,
     trials_path,
 )
 from loadtest.budgets import BUDGETS, Outcome, Verdict
-from loadtest.programs import NAMES
+from loadtest.programs import GATEWAY_SETTING, NAMES, Program
 from loadtest.results import Results
 from loadtest.rounds import rotated
 from loadtest.scenarios import FULL, scenarios
@@ -71,6 +72,17 @@ def test_each_round_begins_with_another_program() -> None:
     turns = ["".join(t.name for t in rotated(targets, turn)) for turn in range(4)]
     assert turns == ["abc", "bca", "cab", "abc"]
     assert rotated([], 2) == []
+
+
+def test_another_policy_is_for_the_programs_that_have_it() -> None:
+    kinds = [kind for kind in scenarios(FULL) if not kind.is_fresh]
+    ours = Program("ours", "abc", None, "/", GATEWAY_SETTING)
+    nginx = Program("nginx", "1", None, "/", "one worker")
+    (usual, every), (aware, gateways) = groups(kinds, [ours, nginx])
+    assert {kind.policy for kind in usual} == {"round_robin"}
+    assert every == [ours, nginx]
+    assert [kind.name for kind in aware] == ["buffered-cache_aware"]
+    assert gateways == [ours]
 
 
 def run(outcome: Outcome, results: Results) -> report.Run:
