@@ -42,22 +42,49 @@ def test_a_renamed_call_keeps_the_profile_of_the_name_that_was_sent() -> None:
     assert call.is_resliced
 
 
+RANGES = [
+    ("temperature", "between 0 and 2", (-0.01, 2.01)),
+    ("top_p", "greater than 0 and at most 1", (0, 1.01)),
+    ("presence_penalty", "between -2 and 2", (-2.01, 2.01)),
+    ("frequency_penalty", "between -2 and 2", (-2.01, 2.01)),
+    ("repetition_penalty", "between 0 and 2", (-0.01, 2.01)),
+    ("min_p", "between 0 and 1", (-0.01, 1.01)),
+    ("top_k", "at least -1", (-2,)),
+]
+CHAT_RANGES = [
+    ("n", "between 1 and 10", (0, 11)),
+    ("max_completion_tokens", "at least 1", (0,)),
+    ("top_logprobs", "between 0 and 20", (21,)),
+]
+COMPLETION_RANGES = [
+    ("n", "between 1 and 128", (0, 129)),
+    ("best_of", "between 0 and 20", (21,)),
+    ("logprobs", "between 0 and 5", (6,)),
+]
+
+
+@pytest.mark.parametrize(
+    ("route", "field", "choice", "value"),
+    [
+        (route, field, choice, value)
+        for route, more in (("chat", CHAT_RANGES), ("completions", COMPLETION_RANGES))
+        for field, choice, values in RANGES + more
+        for value in values
+    ],
+)
+def test_a_value_out_of_range_is_told_with_its_field_and_the_range(
+    route: str, field: str, choice: str, value: float
+) -> None:
+    body = ujson.dumps(
+        {"model": "m", "messages": MESSAGES, "prompt": "a", field: value}
+    )
+    expected = f"{field}: {value} is out of range, must be {choice}"
+    assert refusal(body.encode(), route) == expected
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {"temperature": 2.01},
-            "temperature: 2.01 is out of range, must be between 0 and 2",
-        ),
-        (
-            {"top_p": 0},
-            "top_p: 0 is out of range, must be greater than 0 and at most 1",
-        ),
-        ({"n": 11}, "n: 11 is out of range, must be between 1 and 10"),
-        (
-            {"max_completion_tokens": 0},
-            "max_completion_tokens: 0 is out of range, must be at least 1",
-        ),
         ({"stop": ["a", ""]}, "stop[1]: must not be empty"),
         ({"stop": list("abcde")}, "stop: must have at most 4 entries"),
         ({"messages": []}, "messages: must not be empty"),

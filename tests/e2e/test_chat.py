@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ujson
+
+from smgproxy.api.aliases import AliasOptions
+from tests.e2e.asking import get
 from tests.e2e.stage import Stage, play
 from tests.fakes.client import CHAT, chat, post
 from tests.fakes.worker import Connection, Received
@@ -60,6 +64,20 @@ def test_the_worker_gets_the_clients_bytes_and_only_allowed_headers() -> None:
         client.close()
 
     play(scene)
+
+
+def test_an_alias_is_served_under_the_canonical_name_and_not_listed() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await stage.client()
+        assert (await client.ask(post(chat("nick")))).status == 200
+        [received] = stage.worker.received
+        assert ujson.loads(received.body)["model"] == "m"
+        assert (await client.ask(post(chat("Nick")))).status == 404
+        listed = ujson.loads((await client.ask(get("/v1/models"))).body)["data"]
+        assert [one["id"] for one in listed] == ["m"]
+        client.close()
+
+    play(scene, aliases=AliasOptions(("nick=m",)))
 
 
 def test_requests_on_one_connection_share_one_worker_connection() -> None:

@@ -66,6 +66,28 @@ def test_other_streams_are_relayed_as_they_are(model: str, head: str) -> None:
     assert answer.body == TOKEN + TOKEN + DONE
 
 
+def test_an_answer_that_is_no_stream_is_relayed_as_it_is() -> None:
+    async def script(connection: Connection, request: Received) -> None:
+        await connection.answer(TOKEN)
+
+    answer = answer_of(script)
+    assert (answer.body, answer.get("content-length")) == (TOKEN, str(len(TOKEN)))
+
+
+def test_streams_of_other_routes_are_relayed_as_they_are() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.records[0].models = [{"id": "abab7"}]
+        stage.gateway.registry.changed()
+        client = await stage.client()
+        path = "/v1/completions"
+        body = b'{"model":"abab7","prompt":"a","stream":true}'
+        answer = await client.ask(post(body, path))
+        assert answer.body == TOKEN + TOKEN + DONE
+        client.close()
+
+    play(scene, sends(TOKEN, TOKEN, DONE))
+
+
 def test_a_pause_lets_the_text_go() -> None:
     async def scene(stage: Stage) -> None:
         stage.records[0].models = [{"id": "abab7"}]

@@ -36,6 +36,7 @@ MODELLED = st.fixed_dictionaries(
         "stream": st.sampled_from(["true", "false", "null"]),
         "logit_bias": st.just('{"1" : 0.50}'),
         "metadata": VALUES,
+        "reasoning_effort": st.sampled_from(['"high"', '"\\u006cow"', "null"]),
     },
 )
 MESSAGES = st.lists(
@@ -66,6 +67,7 @@ MODELS = st.sampled_from(
         ),
         ("glm-4.6", {"temperature", "top_p", "tool_stream"}),
         ("deepseek-v4-pro", {"chat_template_kwargs"}),
+        ("MiniMax-M2", set()),
     ]
 )
 
@@ -79,6 +81,22 @@ def chats(draw: st.DrawFn) -> tuple[str, set[str]]:
     fields = draw(st.permutations(fields))
     text = " ,".join(f"{json.dumps(name)} : {value}" for name, value in fields)
     return "{" + text + " }", touched
+
+
+@given(chats(), st.sampled_from(["50", "5e1", "0.5"]))
+def test_a_number_as_effort_changes_no_other_field(
+    chat: tuple[str, set[str]], effort: str
+) -> None:
+    text, _ = chat
+    body = _fields(text.encode()) | {
+        "model": b'"m"',
+        "reasoning_effort": effort.encode(),
+    }
+    sent = b",".join(b"%b : %b" % (json.dumps(n).encode(), v) for n, v in body.items())
+    after = _fields(read(b"{" + sent + b"}").body)
+    assert after.pop("reasoning_effort").startswith(b'"')
+    del body["reasoning_effort"]
+    assert list(after.items()) == list(body.items())
 
 
 @given(chats())
