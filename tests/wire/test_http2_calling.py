@@ -31,6 +31,7 @@ from smgproxy.wire.http2 import (
 )
 from smgproxy.wire.http2_calling import CallingSide
 from smgproxy.wire.http2_frames import encode_frame, encode_setting
+from tests.wire.frames import SentFrame, frames_of
 
 END_HEADERS = 0x4
 REQUEST: Headers = [(b":method", b"GET"), (b":path", b"/")]
@@ -81,15 +82,9 @@ class Side:
         for frame in self.reader.feed(b"".join(frames), 0.0):
             self.calls.receive(frame)
 
-    def sent(self) -> list[tuple[int, int, int, bytes]]:
-        """Kind, flags, stream and payload of each frame that is queued."""
-        data, frames = self.calls.data_to_send(), []
-        while data:
-            size = int.from_bytes(data[:3], "big")
-            stream_id = int.from_bytes(data[5:9], "big")
-            frames.append((data[3], data[4], stream_id, data[9 : 9 + size]))
-            data = data[9 + size :]
-        return frames
+    def sent(self) -> list[SentFrame]:
+        """The frames that leave now."""
+        return frames_of(self.calls.data_to_send())
 
 
 @pytest.fixture

@@ -33,6 +33,7 @@ from smgproxy.wire.http2 import (
 )
 from smgproxy.wire.http2_frames import encode_frame, encode_setting
 from smgproxy.wire.http2_serving import ServingSide
+from tests.wire.frames import SentFrame, frames_of
 
 REQUEST: Headers = [(b":method", b"POST"), (b":path", b"/a")]
 BLOCK = PlainEncoder().encode(REQUEST)
@@ -90,15 +91,9 @@ class Served:
         for frame in self.reader.feed(data, 0.0):
             self.side.receive(frame)
 
-    def sent(self) -> list[tuple[int, int, int, bytes]]:
-        """Kind, flags, stream and payload of the frames that leave now."""
-        data, frames = self.side.data_to_send(), []
-        while data:
-            size = int.from_bytes(data[:3], "big")
-            stream_id = int.from_bytes(data[5:9], "big")
-            frames.append((data[3], data[4], stream_id, data[9 : 9 + size]))
-            data = data[9 + size :]
-        return frames
+    def sent(self) -> list[SentFrame]:
+        """The frames that leave now."""
+        return frames_of(self.side.data_to_send())
 
 
 @pytest.fixture
