@@ -114,6 +114,58 @@ def test_every_untouched_field_keeps_its_raw_text(chat: tuple[str, set[str]]) ->
     }
 
 
+ROLES = st.lists(
+    st.tuples(st.sampled_from(["root", "user", "system"]), UNKNOWN),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(ROLES)
+def test_messages_that_change_their_place_keep_all_but_their_role(
+    messages: list[tuple[str, list[tuple[str, str]]]],
+) -> None:
+    sent = [_message(role, *more) for role, more in messages]
+    body = b'{"model":"abab7","messages":[%b]}' % b" , ".join(sent)
+    received = _messages(read(body).body)
+    roots = [one for one, (role, _) in zip(sent, messages) if role == "root"]
+    others = [one for one, (role, _) in zip(sent, messages) if role != "root"]
+    assert received[len(roots) :] == others
+    for before, after in zip(roots, received[: len(roots)], strict=True):
+        assert _fields(after) == _fields(before) | {"role": b'"system"'}
+
+
+@given(ROLES, st.sampled_from(["[]", "null", '{"a" : 1.50}']))
+def test_messages_that_lose_their_tools_keep_all_else(
+    messages: list[tuple[str, list[tuple[str, str]]]], tools: str
+) -> None:
+    sent = [
+        (
+            _message("system", ("tools", tools), *more)
+            if role == "root"
+            else _message(role, *more)
+        )
+        for role, more in messages
+    ]
+    received = _messages(read(b'{"model":"m","messages":[%b]}' % b",".join(sent)).body)
+    for before, after in zip(sent, received, strict=True):
+        fields = _fields(before)
+        if fields.pop("tools", None) is None:
+            assert after == before
+        assert list(_fields(after).items()) == list(fields.items())
+
+
+def _message(role: str, *more: tuple[str, str]) -> bytes:
+    fields = [("role", f'"{role}"'), ("content", '"\\u0041"'), *more]
+    pairs = [f"{json.dumps(name)} : {value}" for name, value in fields]
+    return ("{ " + ", ".join(pairs) + "}").encode()
+
+
+def _messages(body: bytes) -> list[bytes]:
+    raws = msgspec.json.decode(_fields(body)["messages"], type=list[msgspec.Raw])
+    return [bytes(raw) for raw in raws]
+
+
 def _fields(body: bytes) -> dict[str, bytes]:
     fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     return {name: bytes(raw) for name, raw in fields.items()}
