@@ -9,7 +9,8 @@ from tests.control.stage import Stage
 
 PUBLIC = (
     *("/health", "/liveness", "/readiness", "/health_generate"),
-    *("/v1/models", "/loads", "/get_model_info", "/get_server_info"),
+    *("/v1/models", "/v1/models/m", "/loads", "/openapi.json"),
+    *("/get_model_info", "/get_server_info"),
 )
 CONTROL = ("/workers", "/workers/some-id", "/flush_cache", "/get_loads")
 
