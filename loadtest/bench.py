@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loadtest import machine, report, sections
-from loadtest.budgets import OURS, Outcome, judge_all
+from loadtest.budgets import ORIGINAL, OURS, Outcome, judge_all
 from loadtest.install import install_missing
 from loadtest.programs import NAMES, ROUND_ROBIN, Program, find
 from loadtest.results import Results
@@ -103,7 +103,8 @@ def groups(
     """The scenarios by their policy, with the programs that each can be run on."""
     found = []
     for policy in dict.fromkeys(kind.policy for kind in kinds):
-        among = [p for p in programs if p.has_policies or policy == ROUND_ROBIN]
+        is_usual = policy == ROUND_ROBIN
+        among = [p for p in programs if is_usual or p.name in (OURS, ORIGINAL)]
         found.append(([kind for kind in kinds if kind.policy == policy], among))
     return found
 

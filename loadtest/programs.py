@@ -47,11 +47,6 @@ class Program:
     setting: str
 
     @property
-    def has_policies(self) -> bool:
-        """Whether it can be started with another policy."""
-        return self.setting == GATEWAY_SETTING
-
-    @property
     def rank(self) -> int:
         """Its place in the table, which also gives its ports."""
         return NAMES.index(self.name)

@@ -20,8 +20,8 @@ NOTES = """\
   worker writes the events of all streams in one burst every 20 ms, as an engine's
   batch does, so this holds the wait for those that come first; `direct` shows how
   much of it is the worker and the client themselves.
-- `cache_aware` is the default policy of both ours and smg. Programs without policies
-  have no figures there.
+- `cache_aware` is the default policy of ours and of smg; the others are not compared
+  under it.
 - Each program has one core, and so one worker thread where it sizes itself by the
   machine; worker and clients share the others. A program that spreads over threads,
   as smg does, answers sooner with more cores (`--no-pin`), at about the same cost.

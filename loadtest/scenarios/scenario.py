@@ -25,7 +25,7 @@ class Scenario(Protocol):
 
     @property
     def policy(self) -> str:
-        """The policy of the programs that have one; the usual one is for all."""
+        """The policy to start with; under another than the usual one not all run."""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

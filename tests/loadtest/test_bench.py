@@ -15,7 +15,7 @@ from loadtest.bench import (
     trials_path,
 )
 from loadtest.budgets import BUDGETS, Outcome, Verdict
-from loadtest.programs import GATEWAY_SETTING, NAMES, Program
+from loadtest.programs import NAMES, Program
 from loadtest.results import Results
 from loadtest.rounds import rotated
 from loadtest.scenarios import FULL, scenarios
@@ -74,15 +74,14 @@ def test_each_round_begins_with_another_program() -> None:
     assert rotated([], 2) == []
 
 
-def test_another_policy_is_for_the_programs_that_have_it() -> None:
+def test_under_another_policy_ours_is_compared_with_the_original_alone() -> None:
     kinds = [kind for kind in scenarios(FULL) if not kind.is_fresh]
-    ours = Program("ours", "abc", None, "/", GATEWAY_SETTING)
-    nginx = Program("nginx", "1", None, "/", "one worker")
-    (usual, every), (aware, gateways) = groups(kinds, [ours, nginx])
+    programs = [Program(name, "1", None, "/", "") for name in NAMES]
+    (usual, every), (aware, some) = groups(kinds, programs)
     assert {kind.policy for kind in usual} == {"round_robin"}
-    assert every == [ours, nginx]
+    assert every == programs
     assert [kind.name for kind in aware] == ["buffered-cache_aware"]
-    assert gateways == [ours]
+    assert [program.name for program in some] == ["ours", "smg"]
 
 
 def run(outcome: Outcome, results: Results) -> report.Run:
