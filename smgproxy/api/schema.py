@@ -15,6 +15,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
+from smgproxy.api.choices import choices_at
 from smgproxy.api.fields import Body
 from smgproxy.api.outline import raw_field
 from smgproxy.api.shape import repeat_steps, shape_of
@@ -43,6 +44,7 @@ _QUICK_KEYS = 256
 _UNKNOWN = -1
 _MOST_SHOWN = 300
 _MOST_SHOWN_OF_A_VALUE = 40
+_MOST_SHOWN_OF_A_CHOICE = 100
 _FAULT = re.compile(r"(?P<what>.*) - at `\$\.(?P<place>.*)`", re.DOTALL)
 _LENGTH = re.compile(r"Expected `(?P<kind>\w+)` of length (?P<op><=|>=) (?P<size>\d+)")
 
@@ -125,7 +127,7 @@ class Schema:
             self._relaxed(body)
             refuse_bad_text(body)
         except (msgspec.DecodeError, RecursionError) as other:
-            return BadBody(PREFIX + _short(str(other)))
+            return self._wrong_type(str(other))
         except BadBody as other:
             return other
         found = _FAULT.fullmatch(str(error))
@@ -139,6 +141,20 @@ class Schema:
         return InvalidField(
             f"{place}: {self._value(name, body)} is out of range, "
             f"must be {self._range(name)}"
+        )
+
+    def _wrong_type(self, fault: str) -> BadBody:
+        """A value of the wrong type; a text that is none of a few has those named."""
+        found = _FAULT.fullmatch(fault)
+        allowed: list[str] = []
+        if found is not None and found["what"].startswith("Invalid "):
+            allowed = choices_at(self.kind, found["place"])
+        if found is None or not allowed:
+            return BadBody(PREFIX + _short(fault))
+        few = "one of " if len(allowed) > 1 else ""
+        return BadBody(
+            f"{PREFIX}{_short(found['what'])[:_MOST_SHOWN_OF_A_CHOICE]} "
+            f"- at `$.{found['place']}`, must be {few}{', '.join(allowed)}"
         )
 
     def _value(self, name: str, body: bytes) -> str:
@@ -238,4 +254,5 @@ def _length_rule(found: re.Match[str]) -> str:
 
 
 def _short(text: str) -> str:
-    return " ".join(text.split())[:_MOST_SHOWN]
+    # Cut twice, as there may be a megabyte of blanks.
+    return " ".join(text[: 2 * _MOST_SHOWN].split())[:_MOST_SHOWN]
