@@ -37,13 +37,13 @@ CHOICE = st.fixed_dictionaries(
     },
 )
 EVENT = st.fixed_dictionaries(
-    {"choices": st.lists(CHOICE, max_size=1)},
+    {"choices": st.lists(CHOICE, max_size=2)},
     optional={"id": st.just("c"), "usage": st.sampled_from([None, {"a": 1}])},
 )
 ENDS = st.sampled_from(["\n\n", "\r\n\r\n", "\r\r"])
 FRAME = st.one_of(
     EVENT.map(lambda event: "data: " + json.dumps(event, ensure_ascii=False)),
-    st.sampled_from([": ping", "event: x\ndata: {}", "data: {broken"]),
+    st.sampled_from([": ping", "event: x\ndata: {}", "data: {broken", "data: [DONE]"]),
 )
 
 
