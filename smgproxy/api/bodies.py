@@ -8,7 +8,7 @@ import msgspec
 
 from smgproxy.api.chat import ChatRequest
 from smgproxy.api.chat_rules import hold_to_profile
-from smgproxy.api.edits import Edits, edited, replaced
+from smgproxy.api.editing import Edits, edit_steps
 from smgproxy.api.endpoints import Endpoint
 from smgproxy.api.fields import Body
 from smgproxy.api.profiles import select
@@ -18,13 +18,9 @@ from smgproxy.api.routing_inputs import (
     routing_rid,
     routing_text,
 )
-from smgproxy.api.splice import spliced
-from smgproxy.api.steps import at_once
+from smgproxy.api.steps import Steps, at_once
 from smgproxy.core.errors import BadBody
 from smgproxy.core.message import RequestHead
-
-# An outline of more keys would stop the loop for some milliseconds.
-_MOST_KEYS = 10_000
 
 
 class Call:
@@ -52,13 +48,14 @@ class Call:
         self.request: Body | None = request
         self.is_resliced = is_resliced
 
-    def rename(self, model: str) -> None:
+    def rename_steps(self, model: str) -> Steps[None]:
         """Ask for another model; the body that goes on names it, and is else the same.
 
         For a call whose body names one. What was read of it keeps the client's name.
         """
         self.model = model
-        self.body = edited(self.body, {"model": msgspec.json.encode(model)})
+        edits: Edits = {"model": msgspec.json.encode(model)}
+        self.body = yield from edit_steps(self.body, edits)
 
     # -- what the choice of a worker may ask -----------------------------------------
 
@@ -106,7 +103,7 @@ class BodyReader:
         if messages is not None:
             edits["messages"] = at_once(messages)
         if edits:
-            call.body = edited(body, edits)
+            call.body = at_once(edit_steps(body, edits))
         return call
 
     def steps(
@@ -124,10 +121,7 @@ class BodyReader:
             edits["messages"] = yield from messages
         if edits:
             yield
-            made = replaced(body, edits)
-            if made is None and body.count(b'":') <= _MOST_KEYS:
-                made = edited(body, edits)
-            call.body = (yield from spliced(body, edits)) if made is None else made
+            call.body = yield from edit_steps(body, edits)
         return call
 
     def _call(

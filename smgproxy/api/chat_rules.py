@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from smgproxy.api.chat import ChatRequest
 from smgproxy.api.conversation import Root
-from smgproxy.api.edits import Edits, rebuilt_messages
+from smgproxy.api.editing import Edits, rebuilt_messages
 from smgproxy.api.outline import raw_field
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.api.profiles.thinking import decimal_text

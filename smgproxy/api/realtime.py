@@ -12,8 +12,7 @@ from urllib.parse import parse_qsl, quote
 import msgspec
 
 from smgproxy.api.bodies import is_json_type
-from smgproxy.api.edits import Edits, replaced
-from smgproxy.api.splice import spliced
+from smgproxy.api.editing import Edits, edit_steps
 from smgproxy.api.steps import Steps
 from smgproxy.core.errors import BadBody, BadQuery, InvalidField
 from smgproxy.core.message import RequestHead
@@ -126,18 +125,12 @@ def model_of_body(
 
 def renamed(text: bytes, place: Place, model: str) -> Steps[bytes]:
     """A JSON object with another model in its place, all else as it was written."""
-    name, *rest = place
-    value = msgspec.json.encode(model)
-    if rest:
-        inner = bytes(getattr(_decode(text), name))
-        yield
-        value = yield from renamed(inner, tuple(rest), model)
-    edits: Edits = {name: value}
+    *outer, name = place
+    edits: Edits = {name: msgspec.json.encode(model)}
+    for one in reversed(outer):
+        edits = {one: edits}
     yield
-    made = replaced(text, edits)
-    if made is None:
-        made = yield from spliced(text, edits)
-    return made
+    return (yield from edit_steps(text, edits))
 
 
 def _read_json(body: bytes) -> Fields:

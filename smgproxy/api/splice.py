@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from smgproxy.api.edits import Edits
+from smgproxy.api.edits import FlatEdits
 from smgproxy.api.shape import KEY, OPEN, TOKEN, TOKENS_A_STEP, name_of
 
 _SPACE = b" \t\r\n"
@@ -22,7 +22,7 @@ class Span(NamedTuple):
     end: int
 
 
-def spliced(body: bytes, edits: Edits) -> Generator[None, None, bytes]:
+def spliced(body: bytes, edits: FlatEdits) -> Generator[None, None, bytes]:
     """The body with its edits made; added fields stand last.
 
     ``body`` is an object that was decoded before. What no edit touches stays as it is,
@@ -49,7 +49,7 @@ def spliced(body: bytes, edits: Edits) -> Generator[None, None, bytes]:
     return (b"" if start else b"{") + b",".join([*start, *added]) + b"}"
 
 
-def _spans(body: bytes, edits: Edits) -> Generator[None, None, list[Span]]:
+def _spans(body: bytes, edits: FlatEdits) -> Generator[None, None, list[Span]]:
     """Where the fields are that are edited, in order."""
     found: list[Span] = []
     last: tuple[str, int, int] | None = None

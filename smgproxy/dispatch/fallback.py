@@ -9,6 +9,7 @@ from smgproxy.api.bodies import Call
 from smgproxy.core.clock import monotonic
 from smgproxy.core.exchange import Exchange
 from smgproxy.dispatch.retry import Attempts
+from smgproxy.dispatch.turns import in_turns
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.fallback import Way
 from smgproxy.routing.request import RoutingRequest
@@ -114,10 +115,10 @@ class Fallback:
             exchange.reservation.move(self.model, monotonic())
         return worker
 
-    def rename(self, call: Call) -> None:
+    async def rename(self, call: Call) -> None:
         """Have the call ask for the model that serves."""
         if call.model != self.model:
-            call.rename(self.model)
+            await in_turns(call.rename_steps(self.model))
 
     def has_other(self, attempts: Attempts | None = None) -> bool:
         """Whether the next attempt could go elsewhere, to any model of the chain."""

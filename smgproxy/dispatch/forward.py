@@ -22,10 +22,10 @@ from smgproxy.dispatch.fallback import Fallback, Fallbacks
 from smgproxy.dispatch.first_byte import FirstByteLimit
 from smgproxy.dispatch.headers import headers_to_worker
 from smgproxy.dispatch.options import DispatchOptions
-from smgproxy.dispatch.ranks import with_rank
+from smgproxy.dispatch.ranks import rankless_steps, with_rank
 from smgproxy.dispatch.retry import Attempts, RetryOptions
 from smgproxy.dispatch.transcribe import Transcriptions
-from smgproxy.dispatch.turns import LargeBodies
+from smgproxy.dispatch.turns import LargeBodies, in_turns
 from smgproxy.dispatch.upload import Uploads
 from smgproxy.fleet.worker import Worker
 from smgproxy.routing.request import RoutingRequest
@@ -136,7 +136,9 @@ class Forwarder:
                     worker = exchange.worker = router.pick(routed)
                 else:
                     worker = exchange.worker = fallback.pick(attempts)
-                    fallback.rename(call)
+                    await fallback.rename(call)
+                if worker.dp_rank is not None:
+                    call.body = await in_turns(rankless_steps(call.body))
                 told = _translated(endpoint, call, worker)
                 attempts.begin()
                 leg, reply = await self._caller.call(

@@ -1,4 +1,4 @@
-"""Large bodies are read in steps, between which others have their turns."""
+"""Long work on a body is done in steps, between which others have their turns."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ class LargeBodies:
         self._lock = asyncio.Lock()
 
     async def read(self, steps: Steps[_T]) -> _T:
-        """What the steps come to, each in a turn of the event loop of its own.
-
-        Raises what they do.
-        """
+        """``in_turns``, when those before it are through."""
         async with self._lock:
-            loop = asyncio.get_running_loop()
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as done:
-                    return cast(_T, done.value)
-                turn = loop.create_future()
-                loop.call_soon(_end, turn)
-                await turn
+            return await in_turns(steps)
+
+
+async def in_turns(steps: Steps[_T]) -> _T:
+    """What the steps come to, each in a turn of the event loop of its own.
+
+    Raises what they do.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return cast(_T, done.value)
+        turn = loop.create_future()
+        loop.call_soon(_end, turn)
+        await turn
 
 
 def _end(turn: asyncio.Future[None]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import ujson
 
+from smgproxy.api.steps import at_once
 from tests.api.reading import MESSAGES, body_of, fault, read, refusal
 
 
@@ -27,18 +28,18 @@ def test_a_renamed_call_names_the_other_model_and_changes_nothing_else() -> None
         b'{ "a" : 1.50, "model":"x", "messages":[{"role":"user","content":"\\u0041"}]}'
     )
     call = read(body)
-    call.rename('n"1')
+    at_once(call.rename_steps('n"1'))
     assert call.model == 'n"1'
     assert call.body == (
         b'{"a":1.50,"model":"n\\"1","messages":[{"role":"user","content":"\\u0041"}]}'
     )
-    call.rename("x")
+    at_once(call.rename_steps("x"))
     assert ujson.loads(call.body) == ujson.loads(body)
 
 
 def test_a_renamed_call_keeps_the_profile_of_the_name_that_was_sent() -> None:
     call = read(body_of("minimax/m2", stream=True))
-    call.rename("llama")
+    at_once(call.rename_steps("llama"))
     assert call.is_resliced
 
 

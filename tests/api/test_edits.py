@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smgproxy.api.edits import edited, replaced
+from smgproxy.api.editing import Edits, edit_steps
+from smgproxy.api.edits import replaced
+from smgproxy.api.steps import at_once
 
 NAMES = st.sampled_from(["a", "b", "\\u0061", 'x\\"a', "a\\\\"])
 VALUES = st.sampled_from(
@@ -39,7 +41,7 @@ def test_an_edit_changes_one_field_and_no_other(
         expected.pop("a", None)
     else:
         expected["a"] = json.loads(value)
-    assert list(json.loads(edited(body, {"a": value})).items()) == list(
+    assert list(json.loads(at_once(edit_steps(body, {"a": value}))).items()) == list(
         expected.items()
     )
 
@@ -62,3 +64,36 @@ def test_a_field_that_stands_in_the_body_once_is_replaced_in_place() -> None:
 )
 def test_in_doubt_it_is_not(body: bytes) -> None:
     assert replaced(body, {"a": b"0"}) is None
+
+
+@pytest.mark.parametrize(
+    "body, edited",
+    [
+        (b'{"z":1.50}', b'{"z":1.50,"a":{"b":0}}'),
+        (b'{"a":null,"z":1.50}', b'{"a":{"b":0},"z":1.50}'),
+        (b'{"a":{ "b":1, "c":1e400},"b":2}', b'{"a":{ "b":0, "c":1e400},"b":2}'),
+    ],
+)
+def test_an_object_inside_is_edited_or_made(body: bytes, edited: bytes) -> None:
+    assert at_once(edit_steps(body, {"a": {"b": b"0"}})) == edited
+
+
+MANY = b",".join(b'"k%d" :0' % number for number in range(50_000))
+
+
+@pytest.mark.parametrize(
+    "body, edits",
+    [
+        (b'{"a":1,"b":"a",%b}', {"a": b"0"}),
+        (b'{"o":{"a":1,"b":"a",%b}}', {"o": {"a": b"0"}}),
+        (b'{"a":{"a":{"b":1,"a":1,%b}}}', {"a": {"a": {"a": b"0"}}}),
+    ],
+)
+def test_an_object_of_very_many_keys_is_edited_in_steps(
+    body: bytes, edits: Edits
+) -> None:
+    body %= MANY
+    steps = edit_steps(body, edits)
+    for _ in range(10):
+        next(steps)
+    assert at_once(steps) == body.replace(b'"a":1', b'"a":0')

@@ -41,8 +41,6 @@ def test_a_segment_of_the_name_selects(model: str, name: str) -> None:
 
 
 ACME = """
-from smgproxy.api.edits import object_edited
-from smgproxy.api.outline import raw_field
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.core.errors import InvalidField
 
@@ -51,7 +49,7 @@ def check(request):
         raise InvalidField("seed: acme has none")
 
 def rewrite(request, body, edits):
-    edits["acme"] = object_edited(raw_field(body, "acme"), {"on": b"true"})
+    edits["acme"] = {"on": b"true"}
 
 ACME = Profile("acme", family="acme", markers=("acme",), rules=(check,),
                defaults={"n": b"1"}, rewrites=(rewrite,))

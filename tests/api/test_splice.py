@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smgproxy.api.edits import Edits
+from smgproxy.api.edits import FlatEdits
 from smgproxy.api.splice import spliced
 
 SPACE = st.sampled_from(["", " ", "\n", " \t "])
@@ -18,7 +18,7 @@ VALUES = st.sampled_from(
 NAMES = st.sampled_from(["a", "b", "c", "d", "\\u0065"])
 
 
-def in_steps(body: bytes, edits: Edits) -> bytes:
+def in_steps(body: bytes, edits: FlatEdits) -> bytes:
     """The edited body."""
     steps = spliced(body, edits)
     while True:
@@ -51,7 +51,7 @@ EDITS = st.dictionaries(
 @example(b'{"a":1,"b":2}', {"a": None, "b": None})
 @example(b'{"a":1}', {"a": None, "new": b"2"})
 @example(b'{"c":1,"a":1,"b":2}', {"a": None, "b": None, "new": b"2"})
-def test_an_edit_is_made_and_the_order_kept(body: bytes, edits: Edits) -> None:
+def test_an_edit_is_made_and_the_order_kept(body: bytes, edits: FlatEdits) -> None:
     expected: dict[str, Any] = json.loads(body)
     for name, value in edits.items():
         if value is not None:

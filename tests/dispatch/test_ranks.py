@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from smgproxy.dispatch.ranks import with_rank
+from smgproxy.api.steps import at_once
+from smgproxy.dispatch.ranks import rankless_steps, with_rank
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,14 @@ from smgproxy.dispatch.ranks import with_rank
         (b" { \n} ", b' { \n"data_parallel_rank":3}'),
         (b'{"data_parallel_rank":7,"a":1.0}', b'{"a":1.0,"data_parallel_rank":3}'),
         (
+            b'{"data_parallel_ran\\u006b":7,"a":1.0}',
+            b'{"a":1.0,"data_parallel_rank":3}',
+        ),
+        (
+            b'{ "a":{"data_parallel_rank":7}, "b":"\\u00e9" }',
+            b'{ "a":{"data_parallel_rank":7}, "b":"\\u00e9" ,"data_parallel_rank":3}',
+        ),
+        (
             b'{"a":"\\"data_parallel_rank\\""}',
             b'{"a":"\\"data_parallel_rank\\"","data_parallel_rank":3}',
         ),
@@ -28,5 +37,5 @@ from smgproxy.dispatch.ranks import with_rank
 def test_the_rank_is_the_last_field_and_the_rest_is_as_it_was(
     body: bytes, sent: bytes
 ) -> None:
-    assert with_rank(body, 3) == sent
+    assert with_rank(at_once(rankless_steps(body)), 3) == sent
     assert json.loads(sent) == {**json.loads(body), "data_parallel_rank": 3}

@@ -9,8 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from smgproxy.api.chat import ChatRequest, TemplateVariables
-from smgproxy.api.edits import Edits, object_edited
-from smgproxy.api.outline import raw_field
+from smgproxy.api.editing import Edits
 from smgproxy.api.profiles.profile import Profile, Rewrite
 from smgproxy.api.profiles.thinking import (
     EFFORTS,
@@ -73,9 +72,7 @@ def switch_thinking(request: ChatRequest, body: bytes, edits: Edits) -> None:
     variables = request.chat_template_kwargs or _NONE
     if _switch(variables.thinking) == b"null":
         value = b"true" if is_thinking(request) else b"false"
-        edits["chat_template_kwargs"] = object_edited(
-            raw_field(body, "chat_template_kwargs"), {"thinking": value}
-        )
+        edits["chat_template_kwargs"] = {"thinking": value}
 
 
 def levels_as(levels: Mapping[str, str]) -> Rewrite:
@@ -89,9 +86,7 @@ def levels_as(levels: Mapping[str, str]) -> Rewrite:
             if name == "reasoning_effort":
                 edits[name] = value
             else:
-                edits["thinking"] = object_edited(
-                    raw_field(body, "thinking"), {"effort": value}
-                )
+                edits["thinking"] = {"effort": value}
 
     return rewrite
 

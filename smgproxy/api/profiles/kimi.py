@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from smgproxy.api.edits import Edits, object_edited
-from smgproxy.api.outline import raw_field
+from smgproxy.api.editing import Edits
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.core.errors import InvalidField
 
@@ -100,9 +99,7 @@ def report_usage(request: ChatRequest, body: bytes, edits: Edits) -> None:
         return
     options = request.stream_options
     if options is None or options.include_usage is None:
-        edits["stream_options"] = object_edited(
-            raw_field(body, "stream_options"), {"include_usage": b"true"}
-        )
+        edits["stream_options"] = {"include_usage": b"true"}
 
 
 KIMI = Profile(

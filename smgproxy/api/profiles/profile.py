@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from smgproxy.api.edits import Edits
+from smgproxy.api.editing import Edits
 
 if TYPE_CHECKING:
     from smgproxy.api.chat import ChatRequest

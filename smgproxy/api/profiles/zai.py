@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET, Raw
 
-from smgproxy.api.edits import Edits, object_edited
-from smgproxy.api.outline import raw_field
+from smgproxy.api.editing import Edits
 from smgproxy.api.profiles.profile import Profile
 from smgproxy.api.profiles.thinking import EFFORTS, efforts_within, refuse_adaptive
 from smgproxy.core.errors import InvalidField
@@ -64,9 +63,7 @@ def pass_clear_thinking(request: ChatRequest, body: bytes, edits: Edits) -> None
     variables = request.chat_template_kwargs
     if variables is None or variables.clear_thinking is UNSET:
         value = b"true" if request.thinking.clear_thinking else b"false"
-        edits["chat_template_kwargs"] = object_edited(
-            raw_field(body, "chat_template_kwargs"), {"clear_thinking": value}
-        )
+        edits["chat_template_kwargs"] = {"clear_thinking": value}
 
 
 def drop_tool_stream(request: ChatRequest, body: bytes, edits: Edits) -> None:
