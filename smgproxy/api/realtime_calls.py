@@ -15,15 +15,12 @@ from smgproxy.api.realtime import (
 from smgproxy.api.steps import Steps
 from smgproxy.core.errors import BadCall
 from smgproxy.core.message import RequestHead
+from smgproxy.wire.multipart import MultipartError, boundary_of, parameters
 
 # An offer of a browser has some kilobytes.
 MAX_PARTS = 64
-_BOUNDARY = re.compile(
-    rb";[ \t]*boundary=(?:\"([^\"\r\n]{1,70})\"|([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,70}))",
-    re.IGNORECASE,
-)
-_NAME = re.compile(
-    rb"^content-disposition:[ \t]*form-data(?:;.*?)?;[ \t]*name=\"?([^\";\r\n]*)",
+_DISPOSITION = re.compile(
+    rb"^content-disposition:[ \t]*form-data[ \t]*(;[^\r\n]*)",
     re.IGNORECASE | re.MULTILINE,
 )
 # RFC 8866 section 5: lines of a letter, "=" and a value, the version first. It takes
@@ -93,10 +90,11 @@ def _check_sdp(offer: bytes) -> None:
 
 
 def _model_of_form(content_type: bytes, body: bytes) -> Steps[CallModel]:
-    boundary = _BOUNDARY.search(content_type)
-    if boundary is None:
-        raise BadCall("invalid_multipart", "The form's boundary is missing or invalid")
-    parts, cut_off = yield from _parts(body, boundary[1] or boundary[2])
+    try:
+        boundary = boundary_of(content_type)
+    except MultipartError as error:
+        raise BadCall("invalid_multipart", str(error)) from None
+    parts, cut_off = yield from _parts(body, boundary)
     for name, code in ((_SDP_PART, "unreadable_sdp"), (_SESSION, "unreadable_session")):
         if name == cut_off:
             raise BadCall(code, f"The part `{name.decode()}` is cut off")
@@ -164,7 +162,8 @@ def _part_at(body: bytes, start: int, end: int) -> tuple[bytes, int]:
     gap = body.find(b"\r\n\r\n", start, until)
     if gap < 0 and until < end:
         raise BadCall("invalid_multipart", "The form has a part with too long a head")
-    name = _NAME.search(body[start : until if gap < 0 else gap])
+    found = _DISPOSITION.search(body[start : until if gap < 0 else gap])
+    name = parameters(found[1]).get(b"name") if found else None
     if name is None:
         raise BadCall("invalid_multipart", "The form has a part without a name")
-    return name[1], end if gap < 0 else gap + 4
+    return name, end if gap < 0 else gap + 4

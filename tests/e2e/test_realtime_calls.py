@@ -270,6 +270,15 @@ def test_an_alias_in_a_forms_session_becomes_the_name_it_stands_for() -> None:
     assert (got.path, got.body) == (_CALLS + "?model=m", want)
 
 
+def test_the_parameters_of_a_form_are_read_as_its_worker_reads_them() -> None:
+    kind = 'multipart/form-data; note="; boundary=no"; Boundary="b \\"1"'
+    field = b'--b "1\r\nContent-Disposition: form-data; filename="; name=%b"; name="%b"'
+    fields = ((b"sdp", b"x", b"."), (b"x", b"sdp", _SDP), (b"x", b"session", b"%b"))
+    form = b"".join((field + b"\r\n\r\n%b\r\n") % one for one in fields) + b'--b "1--'
+    got = _renamed(_post(_CALLS, form % b'{"model":"rt"}', kind))
+    assert (got.path, got.body) == (_CALLS + "?model=m", form % b'{"model":"m"}')
+
+
 _SESSION = ("session", b'{"model":"m"}')
 _BAD_CALLS = [
     ("json", _CALLS, b"{}", "application/json", "invalid_content_type"),

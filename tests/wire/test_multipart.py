@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -90,6 +91,15 @@ def test_a_form_may_not_be_full_of_delimiters(piece: bytes) -> None:
         read([start, piece * MAX_DELIMITERS, b"\r\n--b--"])
 
 
+def test_space_behind_a_delimiter_is_not_gone_through() -> None:
+    reader = FormReader(b"b", Kept())
+    reader.feed(b"--b\r\n" + part_head(b"model") + b"m\r\n--b")
+    began = time.process_time()
+    with pytest.raises(MultipartError, match="space behind"):
+        reader.feed(b" " * 16_000_000)
+    assert time.process_time() - began < 0.5, "byte by byte it takes two seconds"
+
+
 def test_a_long_preamble_is_not_kept() -> None:
     assert read([b"-" * 1000] * 1000 + [b"\r\n" + FORM]) == PARTS
 
@@ -102,6 +112,9 @@ def test_a_long_preamble_is_not_kept() -> None:
         (FORM.replace(b"--b--", b""), "'empty'"),
         (FORM[:120], "'file'"),
         (b"--b\r\n" + part_head(b"model") + b"m\r\n--b", "'model'"),
+        (b"--b\r\n" + part_head(b"model") + b"m\r\n--b \r\n", "space behind"),
+        (b"--b\r\n" + part_head(b"model") + b"m\r\n--b\t--\r\n", "space behind"),
+        (b"--b \r\n" + part_head(b"model"), "next form field"),
         (b"--b\r\nbad header\r\n\r\n\r\n--b--", "next form field"),
         (b"--b\r\na: b\nname: c\r\n\r\n\r\n--b--", "next form field"),
         (b"--b\r\n" + b"a: b\r\n" * (MAX_PART_HEADERS + 1), "next form field"),
