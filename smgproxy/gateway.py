@@ -375,7 +375,7 @@ class Gateway:
             {} if self.budgets is None else self.budgets.counts,
             [
                 self._gate_families,
-                lambda: overload_families(*self.shedding.counts),
+                lambda: overload_families(self.router_stats, self.shedding.fallbacks),
                 PolicyFamilies(self.router.policies).collect,
                 self._discovery.families,
                 self.realtime.stats.families,

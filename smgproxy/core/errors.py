@@ -200,13 +200,17 @@ class NoAvailableWorkers(GatewayError):
 
 
 class OverloadShed(GatewayError):
-    """Who could serve the model has too much to do, and overload is to be shed."""
+    """Who could serve the model has too much to do, and overload is to be shed.
+
+    ``stage``: where that was found, "selection" or "dispatch".
+    """
 
     status = 503
     code = "worker_overload_protection_shed"
 
-    def __init__(self, message: str, retry_secs: int) -> None:
+    def __init__(self, message: str, retry_secs: int, stage: str) -> None:
         super().__init__(message, ((b"retry-after", b"%d" % max(retry_secs, 1)),))
+        self.stage = stage
 
 
 class NoWorkers(GatewayError):

@@ -12,6 +12,7 @@ from smgproxy.core.errors import (
     GatewayError,
     ModelNotFound,
     NoAvailableWorkers,
+    OverloadShed,
     ReplyBroken,
     ReplyCutShort,
     ReplyTooLarge,
@@ -86,6 +87,8 @@ class Answers:
         self, error: GatewayError, model: str, endpoint: AnyEndpoint | Carried
     ) -> None:
         """The request failed."""
+        if isinstance(error, OverloadShed):
+            self._stats.sheds[error.stage] += 1
         self._stats.count_error(model, endpoint.name, _error_type(error))
 
     def answer_whole(

@@ -6,21 +6,19 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from smgproxy.telemetry.families import Family, counter, gauge, histogram
-from smgproxy.telemetry.stats import Histogram
+from smgproxy.telemetry.stats import Histogram, RouterStats
 
 _STAGES = ("selection", "dispatch", "pd_admission")
 
 
-def overload_families(
-    selections: int, dispatches: int, fallbacks: int
-) -> Iterator[Family]:
+def overload_families(stats: RouterStats, fallbacks: int) -> Iterator[Family]:
     """What became of requests whose workers were overloaded.
 
-    Those shed where a worker was to be chosen, those shed when its connection was there
-    at last, and those that the least loaded one got all the same.
+    Those shed where a worker was to be chosen ("selection"), those shed when its
+    connection was there at last ("dispatch"), and those that the least loaded one got
+    all the same.
     """
-    counts = dict.fromkeys(_STAGES, 0)
-    counts |= {"selection": selections, "dispatch": dispatches}
+    counts = dict.fromkeys(_STAGES, 0) | stats.sheds
     yield counter(
         "smg_worker_overload_shed",
         "Requests refused because their workers were overloaded",

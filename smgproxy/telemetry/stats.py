@@ -96,6 +96,7 @@ class RouterStats:
         "released_early_bytes",
         "retries",
         "exhausted",
+        "sheds",
         "backoffs",
         "durations",
         "_labels",
@@ -111,6 +112,7 @@ class RouterStats:
         self.retries: dict[str, int] = {}  # by endpoint
         self.exhausted: dict[str, int] = {}  # by endpoint
         self.backoffs: dict[int, Histogram] = {}  # by number of the retry
+        self.sheds = {"selection": 0, "dispatch": 0}  # by where they were found
         self.released_early_bytes = 0  # request bodies let go with their first send
         self.durations: dict[tuple[str, str], Histogram] = {}
         self._labels: set[str] = set()

@@ -103,7 +103,7 @@ def test_a_429_is_neither_and_a_400_is_a_success(it: Scene) -> None:
     "error",
     [
         NoAvailableWorkers(),
-        OverloadShed("too much", 10),
+        OverloadShed("too much", 10, "selection"),
         BodyAborted(),
         UploadTimeout("the client's"),
     ],

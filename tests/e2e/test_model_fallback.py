@@ -163,6 +163,17 @@ def test_overload_that_is_to_be_shed_is_shed() -> None:
         answer = await ask(stage, A)
         assert outcome(answer) == (503, "worker_overload_protection_shed")
         assert received(stage) == [0, 0, 0]
+        assert stage.gateway.router_stats.sheds["selection"] == 1
+
+    play_chain(scene, overload=OverloadOptions(worker_overload_shed=True))
+
+
+def test_a_fallback_that_would_shed_is_passed_over_and_nothing_was_shed() -> None:
+    async def scene(stage: Stage) -> None:
+        is_away(stage, "a")
+        stage.gateway.registry.set_overloaded(stage.records[1], True)
+        assert served(await ask(stage, A)) == (200, "c")
+        assert stage.gateway.router_stats.sheds["selection"] == 0
 
     play_chain(scene, overload=OverloadOptions(worker_overload_shed=True))
 

@@ -12,6 +12,7 @@ from smgproxy.upstream.pool import Connection, WorkerPool
 from tests.e2e import forms
 from tests.e2e.forms import MODEL
 from tests.e2e.stage import Stage, eventually, play
+from tests.e2e.uploads import STREAMED
 from tests.fakes.client import CHAT, STREAM, Answer, post
 from tests.fakes.websocket import RealtimeWorker
 
@@ -25,6 +26,12 @@ async def register(stage: Stage, **spec: object) -> None:
     stage.gateway.registry.remove(record)
     stage.gateway.fleet.add(parse_spec({"url": stage.worker.url, **spec}))
     await eventually(lambda: any(one.engine_load for one in stage.records))
+
+
+def counts(stage: Stage) -> tuple[int, ...]:
+    """Requests shed at selection and at dispatch, and those that were not."""
+    gateway = stage.gateway
+    return *gateway.router_stats.sheds.values(), gateway.shedding.fallbacks
 
 
 async def ask(stage: Stage) -> tuple[int, str | None, str | None]:
@@ -43,7 +50,7 @@ def test_by_default_the_least_loaded_serves_when_all_are_over() -> None:
         await register(stage)
         assert stage.records[0].is_overloaded
         assert (await ask(stage))[0] == 200
-        assert stage.gateway.shedding.counts == (0, 0, 1)
+        assert counts(stage) == (0, 0, 1)
 
     play(scene)
 
@@ -52,12 +59,26 @@ def test_a_flag_about_overload_makes_the_gateway_shed() -> None:
     async def scene(stage: Stage) -> None:
         await register(stage)
         assert await ask(stage) == SHED
-        assert stage.gateway.shedding.counts == (1, 0, 0)
+        assert counts(stage) == (1, 0, 0)
 
     play(
         scene,
         overload={"worker_overload_token_usage": 0.9},
         fleet={"load_monitor_interval": 3, "disable_load_monitoring": True},
+    )
+
+
+def test_a_body_that_would_have_streamed_is_shed_once() -> None:
+    async def scene(stage: Stage) -> None:
+        await register(stage)
+        assert await ask(stage) == SHED
+        assert counts(stage) == (1, 0, 0)
+
+    play(
+        scene,
+        overload={"worker_overload_token_usage": 0.9},
+        fleet={"load_monitor_interval": 3, "disable_load_monitoring": True},
+        **STREAMED,
     )
 
 
@@ -109,7 +130,7 @@ def test_a_worker_flagged_between_its_choice_and_the_send_is_spared(
         )
         assert stage.worker.received == []
         # Neither retried nor charged to the worker.
-        assert stage.gateway.shedding.counts == (0, 1, 0)
+        assert counts(stage) == (0, 1, 0)
         assert stage.records[0].breaker.failures == 0
         assert stage.records[0].backend_errors == 0
         client.close()
@@ -125,7 +146,7 @@ def test_a_form_is_shed_at_dispatch_too(monkeypatch: pytest.MonkeyPatch) -> None
         answer = await client.ask(forms.ask(MODEL, ("file", b"RIFF")))
         assert answer.get("x-smg-error-code") == "worker_overload_protection_shed"
         assert "for model 'm' became overloaded" in message_of(answer)
-        assert stage.gateway.shedding.counts == (0, 1, 0)
+        assert counts(stage) == (0, 1, 0)
         client.close()
 
     play(scene, overload=SHEDS)
@@ -153,7 +174,7 @@ def test_without_shedding_the_worker_that_was_chosen_serves(
 
     async def scene(stage: Stage) -> None:
         assert (await ask(stage))[0] == 200
-        assert stage.gateway.shedding.counts == (0, 0, 0)
+        assert counts(stage) == (0, 0, 0)
 
     play(scene)
 

@@ -1,11 +1,13 @@
 from smgproxy.fleet.discovery import DiscoveryStats
 from smgproxy.telemetry.fleet_metrics import discovery_families, overload_families
-from smgproxy.telemetry.stats import Histogram
+from smgproxy.telemetry.stats import Histogram, RouterStats
 from tests.telemetry.samples import lines
 
 
 def test_every_stage_of_a_shed_is_there_from_the_start() -> None:
-    assert lines(overload_families(2, 5, 3)) == [
+    stats = RouterStats()
+    stats.sheds = {"selection": 2, "dispatch": 5}
+    assert lines(overload_families(stats, 3)) == [
         'smg_worker_overload_shed_total{stage="selection"} 2',
         'smg_worker_overload_shed_total{stage="dispatch"} 5',
         'smg_worker_overload_shed_total{stage="pd_admission"} 0',

@@ -56,7 +56,7 @@ class Page:
             *(lambda: 7, lambda: 8),
             more=[
                 lambda: self.admission,
-                lambda: overload_families(0, 0, 0),
+                lambda: overload_families(self.router, 0),
                 PolicyFamilies(lambda: self.policies).collect,
                 lambda: discovery_families(
                     DiscoveryStats("file", lambda secs: None), Histogram((1.0,))

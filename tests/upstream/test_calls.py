@@ -278,7 +278,7 @@ def test_a_worker_flagged_while_it_is_dialled_gets_nothing(
             "Worker 'http://w:80' for model 'm' became overloaded before dispatch"
         )
         assert dict(caught.value.headers) == {b"retry-after": b"3"}
-        assert scene.shedding.counts == (0, 1, 0)
+        assert caught.value.stage == "dispatch"
         assert len(scene.loop.dialled) == 1  # and no second send
         # What was dialled is kept for whoever comes when it has less to do.
         assert scene.counts() == (1, 0)
