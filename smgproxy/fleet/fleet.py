@@ -244,8 +244,10 @@ class Fleet:
         if ranks != [worker]:
             self._discard(worker)
         for one in ranks:
-            self.registry.add(one)
-            self.registry.set_state(one, WorkerState.READY)
+            one.state = WorkerState.READY
+        # At once: whoever keeps step with the fleet looks at all of it each time.
+        self.registry.add(*ranks)
+        for one in ranks:
             log.info(
                 "worker %s is registered: %s, model %r",
                 *(one.url, one.runtime_type, one.model_id),

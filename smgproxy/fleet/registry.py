@@ -53,16 +53,17 @@ class Registry:
         """A worker by the URL it was registered with, compared literally."""
         return self._by_url.get(url)
 
-    def add(self, worker: Worker) -> None:
-        """Register; the caller made sure that id and URL are new.
+    def add(self, *workers: Worker) -> None:
+        """Register, as one change; the caller made sure that ids and URLs are new.
 
         A slow starter still takes the place in which it was asked for.
         """
-        self._workers[worker.id] = worker
-        self._by_url[worker.url] = worker
+        for worker in workers:
+            self._workers[worker.id] = worker
+            self._by_url[worker.url] = worker
+            worker.breaker.on_change = self._changed
         ordered = sorted(self._workers.values(), key=lambda one: one.order)
         self._workers = {one.id: one for one in ordered}
-        worker.breaker.on_change = self._changed
         self._changed()
 
     def remove(self, worker: Worker) -> None:

@@ -59,6 +59,14 @@ def test_each_rank_is_a_worker_and_the_first_has_the_promised_id(it: Ranks) -> N
     assert len({id(one.breaker) for one in ranks(it)}) == 3
 
 
+def test_an_engine_joins_as_one_change_however_many_ranks_it_has(it: Ranks) -> None:
+    seen: list[list[bool]] = []
+    it.registry.watch(lambda: seen.append([one.is_ready for one in ranks(it)]))
+    it.engine(3)
+    it.fleet.add(WorkerSpec(A))
+    assert seen == [[True] * 3]
+
+
 def test_an_engine_of_one_rank_is_one_worker(it: Ranks) -> None:
     it.engine(1)
     it.fleet.add(WorkerSpec(A))
