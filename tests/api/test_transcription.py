@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from smgproxy.api.transcription import BadForm, TranscriptionForm
+from smgproxy.api.transcription import MAX_TEXT_BYTES, BadForm, TranscriptionForm
 
 
 class File:
@@ -166,3 +166,11 @@ def test_what_is_missing_is_named() -> None:
     assert refusal(MODEL, (b"file", b"")) == "The uploaded file must not be empty"
     assert refusal(FILE) == "Missing form field 'model'"
     assert refusal(FILE, (b"model", b" \n")) == "Missing form field 'model'"
+
+
+def test_the_texts_of_a_form_have_a_limit_together() -> None:
+    half = b"x" * (MAX_TEXT_BYTES // 2)
+    fields = (FILE, (b"prompt", half), (b"language", half))
+    form_of(*fields, (b"unknown", half))
+    with pytest.raises(BadForm, match="'model' is too long"):
+        form_of(*fields, MODEL)
