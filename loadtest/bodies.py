@@ -145,10 +145,16 @@ def adversarial() -> Iterator[tuple[str, Case]]:
     )
     yield "keys", chat(more="," + numbered('"k#":0'))
     yield "keys, an alias", chat(more="," + numbered('"k#":0'), model="nick")
+    yield "keys with space, an alias", chat(
+        more="," + numbered('"k#" :0'), model="nick"
+    )
     yield "keys, glm", chat(more="," + numbered('"k#":0'), model="glm-4.6")
     yield "keys, all the same", chat(more="," + filled('"":0'))
     yield "keys in a message", chat(
         '{"role":"user","content":"a",%s}' % numbered('"k#":0')
+    )
+    yield "keys in a message with tools", chat(
+        '{"role":"user","content":"a","tools":[],%s}' % numbered('"k#":0')
     )
     yield "keys unread", chat(more=',"x":{%s}' % numbered('"k#":0'))
     yield "a repeated key, last", chat(more="," + numbered('"k#":0') + ',"model":"m"')
@@ -162,6 +168,10 @@ def adversarial() -> Iterator[tuple[str, Case]]:
     yield "biases", chat(more=',"logit_bias":{%s}' % numbered('"#":0'))
     yield "template variables", chat(
         more=',"chat_template_kwargs":{%s}' % numbered('"k#":0')
+    )
+    yield "template variables, deepseek", chat(
+        more=',"chat_template_kwargs":{%s}' % numbered('"k#":0'),
+        model="deepseek-v4-pro",
     )
     parts = filled('{"type":"text","text":"a"}')
     yield "parts", chat('{"role":"user","content":[%s]}' % parts)
