@@ -40,6 +40,7 @@ from smgproxy.wire.http2 import (
     HEADER_BYTES,
     HEADERS,
     PREFACE,
+    SETTINGS,
     STREAM_WINDOW_BYTES,
     Frame,
     Http2Violation,
@@ -61,6 +62,15 @@ _RECV_HEADERS, _RECV_END = StreamInputs.RECV_HEADERS, StreamInputs.RECV_END_STRE
 _SEND_END = StreamInputs.SEND_END_STREAM
 # Streams that are over and that h2 has not been asked to let go of yet.
 _KEPT_STREAMS = 16
+
+
+class _Connection(H2Connection):
+    """Remembers how the last streams ended, for frames that were on their way.
+
+    65,536 of them, as h2 would, are 8 MB of each connection that stays.
+    """
+
+    MAX_CLOSED_STREAMS = 1000
 
 
 class ServeEvents(Protocol):
@@ -152,7 +162,7 @@ class ServingSide:
 
     def _set_up(self, max_streams: int, max_header_bytes: int) -> H2Connection:
         """The settings count from now on, not from when the client acknowledges."""
-        h2 = H2Connection(_CONFIG)
+        h2 = _Connection(_CONFIG)
         h2.encoder = self._encoder  # type: ignore[assignment]
         h2.decoder = cast(Decoder, self._fields)
         settings = h2.local_settings
@@ -192,6 +202,8 @@ class ServingSide:
             if stream_id & 1 and stream_id > self._h2.highest_inbound_stream_id:
                 self._on_request(stream_id, frame)
                 return
+        elif kind == SETTINGS:
+            self._prune()  # streams that are over have no window to overflow
         self._has_h2_queued = True
         for event in self._h2.receive_data(frame.data):
             self._tell(event)
@@ -200,8 +212,7 @@ class ServingSide:
         self._fields.decode(frame.data[HEADER_BYTES:])
         h2, streams = self._h2, self._streams
         if len(streams) >= self._prune_at:
-            # To count them, h2 goes through all and lets go of those that are over.
-            self._prune_at = 2 * h2.open_inbound_streams + _KEPT_STREAMS
+            self._prune()
         streams[stream_id] = stream = H2Stream(
             stream_id,
             _CONFIG,
@@ -215,6 +226,10 @@ class ServingSide:
         if end:
             machine.process_input(_RECV_END)
         self._on.on_request(stream_id, self._fields.fields, end)
+
+    def _prune(self) -> None:
+        """Have h2 let go of streams that are over: it does when it counts the others."""
+        self._prune_at = 2 * self._h2.open_inbound_streams + _KEPT_STREAMS
 
     def _on_data(self, stream: H2Stream, frame: Frame) -> None:
         size = len(frame.data) - HEADER_BYTES

@@ -180,6 +180,20 @@ def test_data_behind_the_end_of_a_request_ends_its_stream(served: Served) -> Non
     assert served.told.events[-1] == ("reset", 3, STREAM_CLOSED, False)
 
 
+def test_what_is_kept_of_streams_that_are_over_does_not_grow(served: Served) -> None:
+    for stream_id in range(1, 6001, 2):
+        served.says(asks(stream_id))
+        served.side.send_headers(stream_id, [(b":status", b"200")], end_stream=True)
+    assert len(served.side._h2.streams) + len(served.side._h2._closed_streams) < 1100
+
+
+def test_other_windows_are_not_for_streams_that_are_over(served: Served) -> None:
+    served.says(asks(1) + encode_frame(WINDOW_UPDATE, 0, 1, b"\x7f\xff\0\0"))
+    served.side.send_headers(1, [(b":status", b"200")], end_stream=True)
+    served.says(encode_frame(SETTINGS, 0, 0, encode_setting(4, 70_000)))
+    assert served.told.events[-1] == ("settings",)
+
+
 # -- what h2 would have done ---------------------------------------------------------
 
 streams = st.sampled_from([1, 1, 3, 3, 5, 7])
