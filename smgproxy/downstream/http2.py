@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # Answers to frames that need one, unread by the client beyond its responses.
 MAX_UNREAD_BYTES = 1024 * 1024
 # Streams that a client may take back before they were answered: at once, and for ever.
-# Not counted are those whose body was still coming: they cost their sender something.
+# Not counted are those whose body was still coming and had cost their sender something.
 RESETS = 1000
 RESETS_PER_SEC = 100.0
 LINGER_SECS = 2.0
@@ -378,6 +378,7 @@ class Http2Connection(asyncio.Protocol):
     def _linger(self) -> None:
         """Half-close, then read and drop until the client closes or time is up."""
         self._closing_since = monotonic()
+        self._is_leaving = True
         self.out.flush()
         transport = self.transport
         if transport is not None and not transport.is_closing():

@@ -130,6 +130,15 @@ def test_a_drain_is_told_once() -> None:
     assert len(room.of_kind(GoAwayFrame)) == 1
 
 
+def test_a_drain_has_nothing_to_say_to_a_client_whose_connection_has_failed() -> None:
+    room = Http2Room()
+    room.says(window(0, 0))
+    assert room.transport.is_eof_written
+    room.listener.drain()
+    room.turn()
+    assert len(room.of_kind(GoAwayFrame)) == 1
+
+
 def test_goaway_of_the_client_lets_what_runs_end_and_then_closes() -> None:
     room = Http2Room()
     exchange = room.asks(headers() + goaway())
