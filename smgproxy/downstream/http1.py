@@ -174,7 +174,7 @@ class Http1Connection(Connection, asyncio.Protocol):
     def upgrade(self, exchange: Exchange, head: bytes) -> None:
         """Answer with ``head``; what came behind the request is no HTTP any more."""
         self._let_go()
-        self.resume(_BY_PIPELINE)
+        self.resume(_BY_PIPELINE | _BY_TURN)  # whoever reads on has pauses of its own
         transport, self.transport = self.transport, None
         early, self._pipelined = self._pipelined, b""
         self._reader.close()

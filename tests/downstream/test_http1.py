@@ -14,6 +14,11 @@ from smgproxy.downstream.http1 import LINGER_BYTES
 from tests.downstream.stage import DATE, GET, UPLOAD, Kept, Room, answer, begin
 from tests.fakes.client import post
 
+UPGRADE = (
+    b"GET /v1/realtime HTTP/1.1\r\nhost: g\r\n"
+    b"connection: upgrade\r\nupgrade: websocket\r\n\r\n"
+)
+
 # -- framing -------------------------------------------------------------------------
 
 
@@ -231,6 +236,20 @@ def test_a_turn_to_read_comes_too_late_for_a_connection_that_went() -> None:
     room.connection.cut()
     room.transport.turn()
     due.pop()()
+
+
+def test_a_websocket_reads_on_though_its_handshake_came_in_a_full_read() -> None:
+    room = Room()
+    due: list[Callable[[], None]] = []
+    room.listener.turns = ReadTurns(due.append)
+    exchange = room.ask(UPGRADE + b"x" * LARGE_READ_BYTES)
+    exchange.response.start(ResponseHead(101, [DATE], None))
+    exchange.response.flush()
+    due.pop()()
+    taken = Kept()
+    exchange.request.join(taken)
+    room.transport.peer_sends(b"y")
+    assert taken.body == b"x" * LARGE_READ_BYTES + b"y"
 
 
 def test_an_early_answer_is_followed_by_a_half_close_and_a_bounded_discard() -> None:
