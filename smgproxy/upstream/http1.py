@@ -181,6 +181,11 @@ class WorkerConnection(Connection, asyncio.Protocol):
             if piece:
                 self._leg.deliver(piece)  # type: ignore[union-attr]
                 return
+        if self._unsent:
+            # No answer to a request that has not left.
+            self._fail(SendFailed(self._message(), "bytes came unasked"))
+            self.cut()
+            return
         self._got_bytes = True
         try:
             self._reader.feed(data)
@@ -317,7 +322,6 @@ class WorkerConnection(Connection, asyncio.Protocol):
             and transport is not None
             and not transport.is_closing()
             # A worker that answered before it had read the request is out of step.
-            and not self._unsent
             and not transport.get_write_buffer_size()
         ):
             self.idle_since = monotonic()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smgproxy.core.errors import UpstreamError
+from smgproxy.core.errors import SendFailed, UpstreamError
 from tests.upstream.stage import DEADLINE, OK, FakeLoop, Plant, ask
 
 
@@ -26,13 +26,15 @@ def test_a_request_that_was_given_up_within_its_turn_never_leaves(
     assert transport.syscalls == []
 
 
-def test_a_worker_that_answers_before_it_was_asked_is_not_used_again(
+def test_what_a_worker_says_before_the_request_has_left_is_no_answer_to_it(
     loop: FakeLoop,
 ) -> None:
     plant = Plant(loop)
     connection, transport = plant.dial()
-    connection.send(ask(), b"w", DEADLINE)
+    leg = connection.send(ask(), b"w", DEADLINE)
     transport.peer_sends(OK)
+    error = leg.head.exception()
+    assert isinstance(error, SendFailed) and error.is_resendable
     loop.turn()
     assert transport.syscalls == []
     assert plant.pool.counts() == (0, 0)

@@ -87,6 +87,7 @@ def test_a_removed_worker_keeps_nothing_idle(loop: FakeLoop) -> None:
     idle, busy = plant.dial(), plant.dial()
     park(plant, idle)
     leg = busy[0].send(ask(), b"w", DEADLINE)
+    loop.turn()
     plant.worker.is_removed = True
     plant.pool.close()
     assert plant.pool.counts() == (0, 1)
