@@ -15,9 +15,11 @@ from hpack.hpack import encode_integer
 from hpack.struct import HeaderTuple
 from hpack.table import HeaderTable
 
-# Blocks kept by one connection, and their longest.
+# Blocks kept by one connection, and their longest: a byte may stand for a field, which
+# is 70 bytes of ours.
 _KEPT_BLOCKS = 32
 _KEPT_BYTES = 1024
+_KEPT_FIELDS_OF_BLOCK = 64
 # Encoded fields kept for all connections: those whose value is always the same. And
 # encoded names, of workers' fields too.
 _KEPT_FIELDS = 512
@@ -111,6 +113,10 @@ class RememberingDecoder(Decoder):
             self._kept.clear()
         elif len(table) != count or (table and table[0] is not newest):
             self._kept.clear()
-        elif len(self._kept) < _KEPT_BLOCKS and len(data) <= _KEPT_BYTES:
+        elif (
+            len(self._kept) < _KEPT_BLOCKS
+            and len(data) <= _KEPT_BYTES
+            and len(headers) <= _KEPT_FIELDS_OF_BLOCK
+        ):
             self._kept[bytes(data)] = headers
         return headers
