@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from smgproxy.downstream.listener import ClientTimeouts
 
 
+# A client that has sent so much of a body has not opened its stream for nothing.
+PAID_BYTES = 4096
+
+
 class Http2Request(Source):
     """A request body: its holds are credit that its stream is not given."""
 
@@ -149,9 +153,11 @@ class Http2Response(Sink):
 
     @property
     def is_early(self) -> bool:
-        """Whether its client, gone now, made work and paid for it with a head alone."""
+        """Whether its client, gone now, made work and paid for it with little more
+        than a head."""
         request = self.request
-        return not self.is_begun and (request.is_ended or not request.delivered)
+        is_cheap = request.is_ended or request.delivered < PAID_BYTES
+        return is_cheap and not self.is_begun
 
     def start(self, head: ResponseHead) -> None:
         """Begin the response."""

@@ -13,6 +13,7 @@ from smgproxy.core.errors import BodyAborted
 from smgproxy.core.exchange import Verdict
 from smgproxy.core.message import ResponseHead
 from smgproxy.downstream.http2 import RESETS
+from smgproxy.downstream.http2_stream import PAID_BYTES
 from smgproxy.wire.http2 import PREFACE
 from tests.downstream.h2_stage import (
     OPEN,
@@ -110,14 +111,17 @@ def test_a_client_that_has_its_streams_reset_is_no_better(fault: str) -> None:
     assert all(one.verdict is Verdict.CLIENT_GONE for one in room.exchanges)
 
 
-def test_streams_taken_back_before_their_body_are_counted() -> None:
+@pytest.mark.parametrize("begun", [b"", b"x"])
+def test_streams_taken_back_before_their_body_is_worth_it_are_counted(
+    begun: bytes,
+) -> None:
     room = Http2Room()
-    assert take_back(room, 5000, end=False) < 4000
+    assert take_back(room, 5000, begun, end=False) < 4000
 
 
 def test_uploads_taken_back_are_not() -> None:
     room = Http2Room()
-    assert take_back(room, 5000, b"x" * 100, end=False) == 5000
+    assert take_back(room, 3000, b"x" * PAID_BYTES, end=False) == 3000
     answer(room.asks(headers(20001)))
     room.turn()
     assert ended(room.frames(), 20001)
