@@ -49,15 +49,18 @@ class ReadTurns:
 
     def _turn(self) -> None:
         waiting, left = self._waiting, TURN_BYTES
-        for _ in range(len(waiting)):
-            size, go_on = waiting.popleft()
-            go_on()
-            left -= size
-            if left <= 0:
-                break
-        self._is_due = bool(waiting)
-        if self._is_due:
-            self._call_soon(self._turn)
+        try:
+            for _ in range(len(waiting)):
+                size, go_on = waiting.popleft()
+                go_on()
+                left -= size
+                if left <= 0:
+                    break
+        finally:
+            # One connection's error is no reason to leave the others waiting.
+            self._is_due = bool(waiting)
+            if self._is_due:
+                self._call_soon(self._turn)
 
 
 class Unsent(Protocol):

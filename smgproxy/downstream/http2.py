@@ -129,10 +129,12 @@ class Http2Connection(asyncio.Protocol):
                 and transport.get_write_buffer_size() > MAX_UNREAD_BYTES
             ):
                 raise Http2Violation(ENHANCE_YOUR_CALM, "answers are not read")
-            if reader.has_more and not self._is_reading_on:
+            if reader.more_bytes and not self._is_reading_on:
                 self._is_reading_on = True
                 transport.pause_reading()
-                self.out.call_soon(self._read_on)
+                turns = self._listener.turns
+                assert turns is not None  # whoever accepts has started
+                turns.wait(reader.more_bytes, self._read_on)
         except Http2Violation as violation:
             self._end(violation.code)
         except ProtocolError as error:

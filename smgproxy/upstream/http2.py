@@ -175,10 +175,11 @@ class SharedConnection(asyncio.Protocol):
         try:
             for frame in self._reader.feed(data, now):
                 self.calls.receive(frame)
-            if self._reader.has_more and not self._is_reading_on:
+            more = self._reader.more_bytes
+            if more and not self._is_reading_on and self._pool is not None:
                 self._is_reading_on = True
                 transport.pause_reading()
-                self.loop.call_soon(self._read_on)
+                self._pool.turns.wait(more, self._read_on)
             if self.out.is_full:
                 if transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
                     raise Http2Violation(ENHANCE_YOUR_CALM, "answers are not read")

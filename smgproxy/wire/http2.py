@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from smgproxy.core.turns import LARGE_READ_BYTES
+from smgproxy.core.turns import LARGE_READ_BYTES, TURN_BYTES
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 # The part of it that reads like the head of an HTTP/1.1 request.
@@ -127,7 +127,7 @@ class FrameReader:
         "_last_stream",
         "_max_block_bytes",
         "_allowance",
-        "has_more",
+        "more_bytes",
     )
 
     def __init__(
@@ -150,7 +150,8 @@ class FrameReader:
         self._block_bytes = 0
         self._continuations = 0
         self._max_block_bytes = max_block_bytes
-        self.has_more = False  # there is, or may be, something for another turn
+        # For another turn there is, or may be, work of so many bytes; 0 = there is none.
+        self.more_bytes = 0
         self._allowance = free or Allowance(FREE_FRAMES, FREE_FRAMES_PER_SEC, now)
 
     @property
@@ -172,10 +173,10 @@ class FrameReader:
     def feed(self, data: bytes, now: float) -> Iterator[Frame]:
         """The frames that are whole now, or the first of very many of them.
 
-        ``has_more`` tells of the rest; it comes with the next call, if only of b"".
+        ``more_bytes`` tells of the rest; it comes with the next call, if only of b"".
         Behind a large read, too, others shall have their turn before the next.
         """
-        self.has_more = len(data) >= LARGE_READ_BYTES
+        self.more_bytes = len(data) if len(data) >= LARGE_READ_BYTES else 0
         if self._preface:
             data = self._skip_preface(data)
         if self._partial:
@@ -184,7 +185,7 @@ class FrameReader:
         at, end, left = 0, len(data), FRAMES_A_TURN
         while end - at >= HEADER_BYTES:
             if not left:
-                self.has_more = True
+                self.more_bytes = TURN_BYTES  # however few: it is frames that take time
                 break
             left -= 1
             size = int.from_bytes(data[at : at + 3], "big")

@@ -124,7 +124,7 @@ class Http2Output:
 
     __slots__ = (
         "_frames",
-        "call_soon",
+        "_call_soon",
         "_is_dirty",
         "_turn_bytes",
         "_is_turn_short",
@@ -139,7 +139,7 @@ class Http2Output:
         self, frames: Framer, call_soon: Callable[[Callable[[], None]], object]
     ) -> None:
         self._frames = frames
-        self.call_soon = call_soon
+        self._call_soon = call_soon
         self._is_dirty = False
         self._turn_bytes = 0
         self._is_turn_short = False  # some bytes wait for nothing but the next turn
@@ -223,7 +223,7 @@ class Http2Output:
         """Something was queued: write it at the end of this loop turn."""
         if not self._is_dirty:
             self._is_dirty = True
-            self.call_soon(self._turn)
+            self._call_soon(self._turn)
 
     def flush(self) -> None:
         """Write what is queued."""

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
+import pytest
+
 from smgproxy.core.turns import TURN_BYTES, Outbox, ReadTurns
 
 
@@ -78,6 +80,18 @@ def test_the_loop_rests_when_nobody_waits() -> None:
     assert not loop.due
     turns.wait(1, lambda: None)
     assert len(loop.due) == 1
+
+
+def test_an_error_of_one_leaves_nobody_waiting() -> None:
+    loop = Loop()
+    turns = ReadTurns(loop.call_soon)
+    went: list[int] = []
+    turns.wait(1, lambda: went.append(1 // 0))
+    turns.wait(1, lambda: went.append(2))
+    with pytest.raises(ZeroDivisionError):
+        loop.turn()
+    loop.turn()
+    assert went == [2]
 
 
 class Letter:

@@ -27,6 +27,7 @@ from hyperframe.frame import (
 
 from smgproxy.core.exchange import Exchange
 from smgproxy.core.flow import Sink
+from smgproxy.core.turns import ReadTurns
 from smgproxy.downstream.http2 import Http2Connection
 from smgproxy.downstream.listener import ClientTimeouts, Listener
 from smgproxy.wire.http1_request import HeadLimits
@@ -187,6 +188,7 @@ class Http2Room:
         self.listener = Listener(
             ClientTimeouts(**timeouts), limits or HeadLimits(), self._on_exchange
         )
+        self.listener.turns = ReadTurns(self.loop.call_soon)
         with mock.patch.object(asyncio, "get_running_loop", return_value=self.loop):
             self.connection = Http2Connection(self.listener)
         self.transport = FakeTransport(self.connection, can_write_eof=can_write_eof)

@@ -62,7 +62,7 @@ class Reading:
         try:
             for piece in pieces:
                 self._read(piece, now)
-                while self.reader.has_more:
+                while self.reader.more_bytes:
                     self._read(b"", now)
         except Http2Violation as violation:
             self.code = violation.code
@@ -78,20 +78,20 @@ def test_very_many_frames_come_in_turns() -> None:
     reader = FrameReader(MAX_BLOCK, 0.0)
     frame = raw(WINDOW_UPDATE, b"\0\0\0\1")
     assert len(list(reader.feed(HELLO + frame * 2500, 0.0))) == FRAMES_A_TURN
-    assert reader.has_more
+    assert reader.more_bytes
     assert len(list(reader.feed(frame[:5], 0.0))) == FRAMES_A_TURN
-    assert reader.has_more
+    assert reader.more_bytes
     assert len(list(reader.feed(frame[5:], 0.0))) == 2502 - 2 * FRAMES_A_TURN
-    assert not reader.has_more
+    assert not reader.more_bytes
 
 
 def test_others_have_their_turn_behind_a_large_read() -> None:
     reader = FrameReader(MAX_BLOCK, 0.0)
     frame = raw(DATA, b"x" * 16384, stream_id=1)
     assert len(list(reader.feed(HELLO + frame * 2, 0.0))) == 3
-    assert reader.has_more
+    assert reader.more_bytes
     assert not list(reader.feed(b"", 0.0))
-    assert not reader.has_more
+    assert not reader.more_bytes
 
 
 def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
