@@ -167,19 +167,18 @@ class SharedConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Frames of any streams; one delivery to each leg for one read."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        pool, transport = self._pool, self._transport
+        if pool is None or transport is None or transport.is_closing():
             return
         now = monotonic()
         self._pulse.heard(now)
         try:
             for frame in self._reader.feed(data, now):
                 self.calls.receive(frame)
-            more = self._reader.more_bytes
-            if more and not self._is_reading_on and self._pool is not None:
+            if self._reader.more_bytes and not self._is_reading_on:
                 self._is_reading_on = True
                 transport.pause_reading()
-                self._pool.turns.wait(more, self._read_on)
+                pool.turns.wait(self._reader.more_bytes, self._read_on)
             if self.out.is_full:
                 if transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
                     raise Http2Violation(ENHANCE_YOUR_CALM, "answers are not read")

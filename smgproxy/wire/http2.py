@@ -150,7 +150,7 @@ class FrameReader:
         self._block_bytes = 0
         self._continuations = 0
         self._max_block_bytes = max_block_bytes
-        # For another turn there is, or may be, work of so many bytes; 0 = there is none.
+        # For another turn there is, or may be, work of so many bytes; 0 = none.
         self.more_bytes = 0
         self._allowance = free or Allowance(FREE_FRAMES, FREE_FRAMES_PER_SEC, now)
 

@@ -228,7 +228,7 @@ class ServingSide:
         self._on.on_request(stream_id, self._fields.fields, end)
 
     def _prune(self) -> None:
-        """Have h2 let go of streams that are over: it does when it counts the others."""
+        """Have h2 let go of streams that are over: it does so to count the others."""
         self._prune_at = 2 * self._h2.open_inbound_streams + _KEPT_STREAMS
 
     def _on_data(self, stream: H2Stream, frame: Frame) -> None:
