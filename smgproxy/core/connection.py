@@ -10,9 +10,11 @@ import asyncio
 
 from smgproxy.core.flow import Sink, Source
 from smgproxy.core.message import ResponseHead
+from smgproxy.core.turns import ReadTurns
 
-# Why reading is paused: a source is held. Protocols add bits of their own above it.
-BY_SOURCE = 1
+# Why reading is paused: a source is held; others read first. Protocols add bits of
+# their own above these.
+BY_SOURCE, BY_TURN = 1, 2
 
 
 class Connection:
@@ -43,6 +45,11 @@ class Connection:
                 if not transport.is_closing():
                     self.on_read_on()
                     transport.resume_reading()
+
+    def wait_for_turn(self, turns: ReadTurns, size: int) -> None:
+        """Behind a large read, of ``size`` bytes: let others read before the next."""
+        self.pause(BY_TURN)
+        turns.wait(size, lambda: self.resume(BY_TURN))
 
     def on_read_on(self) -> None:
         """Reading is about to go on."""

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from smgproxy.core.clock import monotonic
-from smgproxy.core.connection import BY_SOURCE, Connection
+from smgproxy.core.connection import BY_SOURCE, BY_TURN, Connection
 from smgproxy.core.errors import BodyAborted, BodyStalled
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import BACKLOG_BYTES, Hold
@@ -36,7 +36,7 @@ _REFUSAL_FIELDS = b"content-length: 0\r\nconnection: close\r\n\r\n"
 LINGER_SECS = 2.0
 LINGER_BYTES = 4 * 1024 * 1024
 # Other reasons why reading is paused: a request that waits, others' turn.
-_BY_PIPELINE, _BY_TURN = BY_SOURCE << 1, BY_SOURCE << 2
+_BY_PIPELINE = BY_TURN << 1
 
 
 class Http1Connection(Connection, asyncio.Protocol):
@@ -104,8 +104,7 @@ class Http1Connection(Connection, asyncio.Protocol):
         else:
             self._feed(data)
         if len(data) >= LARGE_READ_BYTES and self._listener.turns is not None:
-            self.pause(_BY_TURN)
-            self._listener.turns.wait(len(data), lambda: self.resume(_BY_TURN))
+            self.wait_for_turn(self._listener.turns, len(data))
 
     def eof_received(self) -> bool:
         """The end of the client's byte stream: it is gone (ruling 15)."""
@@ -174,7 +173,7 @@ class Http1Connection(Connection, asyncio.Protocol):
     def upgrade(self, exchange: Exchange, head: bytes) -> None:
         """Answer with ``head``; what came behind the request is no HTTP any more."""
         self._let_go()
-        self.resume(_BY_PIPELINE | _BY_TURN)  # whoever reads on has pauses of its own
+        self.resume(_BY_PIPELINE | BY_TURN)  # whoever reads on has pauses of its own
         transport, self.transport = self.transport, None
         early, self._pipelined = self._pipelined, b""
         self._reader.close()

@@ -10,10 +10,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from smgproxy.core.clock import monotonic
-from smgproxy.core.connection import Socket, SocketSink, SocketSource
+from smgproxy.core.connection import BY_SOURCE, Socket, SocketSink, SocketSource
 from smgproxy.core.errors import BodyAborted
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.core.flow import Hold
+from smgproxy.core.turns import LARGE_READ_BYTES
 from smgproxy.downstream.peer import has_hung_up
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class ClientSocket(Socket, asyncio.Protocol):
         """Bytes of frames."""
         if not self._lingers_since:
             self._source.deliver(data)
+        if len(data) >= LARGE_READ_BYTES and self._listener.turns is not None:
+            self.wait_for_turn(self._listener.turns, len(data))
 
     def eof_received(self) -> bool:
         """The client will send no more: it is gone (ruling 15)."""
@@ -133,7 +136,7 @@ class ClientSocket(Socket, asyncio.Protocol):
             limit = self._listener.timeouts.client_send_timeout_secs
             if limit and now - self._since > limit:
                 self.cut()
-        elif self._pauses and has_hung_up(transport):
+        elif self._pauses & BY_SOURCE and has_hung_up(transport):
             # Nothing is read while paused, so the end would go unseen.
             self.cut()
 

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, cast
 
 from smgproxy.core.clock import monotonic
-from smgproxy.core.connection import BY_SOURCE, Connection
+from smgproxy.core.connection import Connection
 from smgproxy.core.errors import (
     GatewayError,
     ReplyBroken,
@@ -32,8 +32,6 @@ HIGH_WATER = 64 * 1024
 LOW_WATER = 16 * 1024
 # A longer body is handed over as it is rather than copied behind its head.
 _COPY_LIMIT = 16 * 1024
-# Another reason why reading is paused: others' turn.
-_BY_TURN = BY_SOURCE << 1
 # How an answer is fetched that still lies in the kernel when a write has failed.
 _REST_READ_BYTES = 64 * 1024
 _REST_READS = 64
@@ -174,8 +172,7 @@ class WorkerConnection(Connection, asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Response bytes; one delivery to the leg for one read."""
         if len(data) >= LARGE_READ_BYTES and self._pool is not None:
-            self.pause(_BY_TURN)
-            self._pool.turns.wait(len(data), lambda: self.resume(_BY_TURN))
+            self.wait_for_turn(self._pool.turns, len(data))
         if self._reader.is_between_chunks:
             piece = sole_chunk(data)
             if piece:

@@ -22,6 +22,7 @@ from smgproxy.core.errors import (
 )
 from smgproxy.core.flow import Hold
 from smgproxy.core.message import ResponseHead, WorkerRequest
+from smgproxy.core.turns import LARGE_READ_BYTES, ReadTurns
 from smgproxy.fleet.worker import Worker
 from smgproxy.upstream.dial import dial
 from smgproxy.upstream.http1 import HIGH_WATER, LOW_WATER
@@ -84,6 +85,8 @@ class WorkerSocket(Socket, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of frames, or of the answer to the handshake."""
+        if len(data) >= LARGE_READ_BYTES:
+            self.wait_for_turn(self._sockets.turns, len(data))
         leg = self.leg
         if leg is None:
             return
@@ -193,9 +196,10 @@ class WorkerSocket(Socket, asyncio.Protocol):
 class WorkerSockets:
     """Every such connection there is, and the one way to open another."""
 
-    __slots__ = ("_loop", "_secure", "_open", "_sweeper")
+    __slots__ = ("turns", "_loop", "_secure", "_open", "_sweeper")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, secure: Secure) -> None:
+        self.turns = ReadTurns(loop.call_soon)
         self._loop = loop
         self._secure = secure
         self._open: set[WorkerSocket] = set()

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 
 from smgproxy.core.connection import (
-    BY_SOURCE,
+    BY_TURN,
     Connection,
     Socket,
     SocketSink,
     SocketSource,
 )
 from smgproxy.core.flow import Hold, Sink
+from smgproxy.core.turns import ReadTurns
 from tests.fakes.transport import FakeTransport
-
-BY_TURN = BY_SOURCE << 1
 
 
 class Plain(Socket, asyncio.Protocol):
@@ -81,6 +81,17 @@ def test_a_reason_that_was_not_given_resumes_nothing() -> None:
     plain.pause()
     plain.resume(BY_TURN)
     assert not transport.is_reading()
+
+
+def test_a_connection_whose_turn_it_is_reads_on_if_nothing_else_holds_it() -> None:
+    plain, transport = _open()
+    due: list[Callable[[], None]] = []
+    plain.wait_for_turn(ReadTurns(due.append), 1)
+    plain.pause()
+    due.pop()()
+    assert not transport.is_reading()
+    plain.resume()
+    assert transport.is_reading()
 
 
 def test_a_socket_that_is_closing_is_left_alone() -> None:

@@ -252,6 +252,20 @@ def test_a_websocket_reads_on_though_its_handshake_came_in_a_full_read() -> None
     assert taken.body == b"x" * LARGE_READ_BYTES + b"y"
 
 
+def test_a_full_read_of_a_websocket_lets_others_read_before_the_next() -> None:
+    room = Room()
+    due: list[Callable[[], None]] = []
+    room.listener.turns = ReadTurns(due.append)
+    exchange = room.ask(UPGRADE)
+    exchange.response.start(ResponseHead(101, [DATE], None))
+    exchange.response.flush()
+    exchange.request.join(Kept())
+    room.transport.peer_sends(b"x" * LARGE_READ_BYTES)
+    assert not room.transport.is_reading()
+    due.pop()()
+    assert room.transport.is_reading()
+
+
 def test_an_early_answer_is_followed_by_a_half_close_and_a_bounded_discard() -> None:
     room = Room()
     answer(room.ask(UPLOAD), b"no", 413)
