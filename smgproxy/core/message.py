@@ -76,22 +76,19 @@ class RequestHead:
         headers: Headers,
         *,
         content_length: int | None = 0,
-        is_http10: bool = False,
         is_http2: bool = False,
-        keeps_alive: bool = True,
-        expects_continue: bool = False,
     ) -> None:
         self.method = method
         self.path = path
         self.query = query
-        self.is_http10 = is_http10
+        self.is_http10 = False
         self.is_http2 = is_http2
         self.headers = headers
         # Reversed, so that the first of repeated names is the one that stays.
         self.first = dict(headers[::-1])
         self.content_length = content_length
-        self.keeps_alive = keeps_alive
-        self.expects_continue = expects_continue
+        self.keeps_alive = True
+        self.expects_continue = False
         # The protocol that the connection, or an extended CONNECT, is to switch to;
         # in lower case, nothing in most requests.
         self.upgrade = b""

@@ -8,6 +8,8 @@ might be talked into accepting them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import TypeVar
 
 from smgproxy.core.message import Headers
 
@@ -17,8 +19,7 @@ HEAD_END = b"\r\n\r\n"
 # One field line, blanks around the value left out. The possessive quantifiers keep it
 # linear: hostile runs of blanks give nothing to try again.
 _FIELD = re.compile(
-    rb"^(" + TOKEN + rb"):[ \t]*+((?:[\t -~\x80-\xff]*[!-~\x80-\xff])?+)[ \t]*+\r\n",
-    re.MULTILINE,
+    rb"(" + TOKEN + rb"):[ \t]*+((?:[\t -~\x80-\xff]*[!-~\x80-\xff])?+)[ \t]*+"
 )
 # A line feed not preceded by a carriage return, a carriage return followed by
 # anything else, or a NUL: never right in a head, however much of it has come.
@@ -30,6 +31,10 @@ _SIZE_LINE_START = re.compile(
     rb"[0-9A-Fa-f]{1,16}(?:[ \t]*|[ \t]*;[\t -~\x80-\xff]*)\r?"
 )
 _TRAILER_LINE = re.compile(TOKEN + rb":[\t -~\x80-\xff]*\r\n")
+# Lines of heads that are remembered, of one kind, and how long they are at most.
+# The longer ones are those that seldom come again, or are secrets: ids and keys.
+_REMEMBERED = 1024
+_LONGEST_REMEMBERED = 64
 # Chunk extensions mean nothing to us; more than this of them is an attack.
 _MAX_SIZE_LINE = 256
 
@@ -81,17 +86,49 @@ class PartialHead:
         return None
 
 
-def fields_of(raw: bytes, at: int) -> Headers:
-    """The fields of a head that ends in an empty line; ``at``: behind its first line.
+_Read = TypeVar("_Read")
+
+
+class Lines(dict[bytes, _Read]):
+    """What lines of heads say, read with ``read`` when they come for the first time.
+
+    A peer sends the same few lines over and over. Too many different ones: all are
+    forgotten, which takes no time worth counting from those that come again.
+    """
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[bytes], _Read]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, line: bytes) -> _Read:
+        read = self._read(line)
+        if len(line) <= _LONGEST_REMEMBERED:
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[line] = read
+        return read
+
+
+def _read_field(line: bytes) -> tuple[bytes, bytes]:
+    found = _FIELD.fullmatch(line)
+    if found is None:
+        raise BadMessage("malformed header field")
+    name, value = found.groups()
+    return name.lower(), value
+
+
+_fields = Lines(_read_field)
+
+
+def fields_of(lines: list[bytes]) -> Headers:
+    """The fields of a head that was split into its lines, the first and empty ones too.
 
     Names in lower case, values without edge blanks. Raises BadMessage unless every
     line is a field line to the last byte (RFC 9112 section 5).
     """
-    found = _FIELD.findall(raw, at)
-    # Each match is one whole line; a line that is none leaves the count short.
-    if len(found) != raw.count(b"\n", at) - 1:
-        raise BadMessage("malformed header field")
-    return [(name.lower(), value) for name, value in found]
+    return list(map(_fields.__getitem__, lines[1:-2]))
 
 
 def check_single(headers: Headers, *names: bytes) -> None:

@@ -7,13 +7,14 @@ import re
 from functools import lru_cache
 from typing import Protocol
 
-from smgproxy.core.message import Headers, RequestHead
+from smgproxy.core.message import RequestHead
 from smgproxy.core.options import flag
 from smgproxy.wire.http1 import (
     HEAD_END,
     TOKEN,
     BadMessage,
     ChunkedDecoder,
+    Lines,
     PartialHead,
     check_coding,
     check_single,
@@ -31,9 +32,9 @@ _GROUP = "Request Handling"
 _PATH_AND_QUERY = rb'(/[!"$->@-~]*)(?:\?([!"$-~]*))?'
 _ORIGIN = re.compile(_PATH_AND_QUERY)
 _REQUEST_LINE = re.compile(
-    rb"(" + TOKEN + rb") (?:" + _PATH_AND_QUERY + rb"|([!-~]+)) HTTP/1\.([0-9])\r\n"
+    rb"(" + TOKEN + rb") (?:" + _PATH_AND_QUERY + rb"|([!-~]+)) HTTP/1\.([0-9])"
 )
-_OTHER_VERSION = re.compile(TOKEN + rb" [^\r\n ]+ HTTP/[02-9]\.[0-9]\r\n")
+_OTHER_VERSION = re.compile(TOKEN + rb" [^\r\n ]+ HTTP/[02-9]\.[0-9]")
 # RFC 3986 section 3.2.2 and 3.2.3, without the names of future IP versions.
 _NAME = rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=]++|%[0-9A-Fa-f]{2})"
 _ADDRESS = rb"\[[0-9A-Fa-f:.]+\]"
@@ -171,10 +172,10 @@ class RequestReader:
             self._check_line(partial.data)
         return whole
 
-    def _check_line(self, partial: bytearray) -> None:
-        """Refuse a request line that is too long before it has ended."""
+    def _check_line(self, head: bytes | bytearray) -> None:
+        """Refuse a request line that is too long, though it may not have ended."""
         limit = self._limits.max_request_line_bytes
-        if len(partial) > limit + 1 and partial.find(b"\r\n", 0, limit + 2) < 0:
+        if len(head) > limit + 1 and head.find(b"\r\n", 0, limit + 2) < 0:
             raise BadMessage("request line is too long", 414)
 
     def _feed_sized(self, data: bytes) -> bytes:
@@ -204,42 +205,53 @@ class RequestReader:
 
     def _parse(self, raw: bytes) -> RequestHead:
         limits = self._limits
-        line_end = raw.find(b"\r\n")
-        if line_end > limits.max_request_line_bytes:
-            raise BadMessage("request line is too long", 414)
         if len(raw) > limits.max_header_bytes:
+            self._check_line(raw)
             raise BadMessage("request head is too long", 431)
-        line = _REQUEST_LINE.match(raw)
-        if line is None:
-            if raw == PREFACE_HEAD and not self._has_skipped:
-                raise Http2Preface()
-            if _OTHER_VERSION.match(raw) is not None:
-                raise BadMessage("HTTP version is not supported", 505)
-            raise BadMessage("malformed request line")
-        headers = fields_of(raw, line.end())
+        lines = raw.split(b"\r\n")
+        line = lines[0]
+        if len(line) > limits.max_request_line_bytes:
+            raise BadMessage("request line is too long", 414)
+        if raw == PREFACE_HEAD and not self._has_skipped:
+            raise Http2Preface()
+        method, path, query, is_http10 = _request_lines[line]
+        headers = fields_of(lines)
         if len(headers) > limits.max_header_count:
             raise BadMessage("too many header fields", 431)
-        return _head_of(line, headers)
+        head = RequestHead(method, path, query, headers)
+        if is_http10:
+            head.is_http10 = True
+            head.keeps_alive = False
+        elif method == "CONNECT":
+            # What follows a refused one may be meant for a tunnel, not for us.
+            head.keeps_alive = False
+        _take_fields(head)
+        return head
 
 
-def _head_of(line: re.Match[bytes], headers: Headers) -> RequestHead:
-    name, path, query, other, minor = line.groups()
+def _read_request_line(line: bytes) -> tuple[str, str, str, bool]:
+    """Method, path, query, and whether it is HTTP/1.0."""
+    found = _REQUEST_LINE.fullmatch(line)
+    if found is None:
+        if _OTHER_VERSION.fullmatch(line) is not None:
+            raise BadMessage("HTTP version is not supported", 505)
+        raise BadMessage("malformed request line")
+    name, path, query, other, minor = found.groups()
     method = name.decode("ascii")
     if path is None:
         path, query = _other_target(method, other)
     elif method == "CONNECT":
         raise BadMessage("CONNECT to a path")
-    is_http10 = minor == b"0"
-    head = RequestHead(
-        method,
-        path.decode("ascii"),
-        query.decode("ascii") if query else "",
-        headers,
-        is_http10=is_http10,
-        # What follows a refused CONNECT may be meant for a tunnel, not for us.
-        keeps_alive=not is_http10 and method != "CONNECT",
-    )
-    first = head.first
+    query = query.decode("ascii") if query else ""
+    return method, path.decode("ascii"), query, minor == b"0"
+
+
+_request_lines = Lines(_read_request_line)
+
+
+def _take_fields(head: RequestHead) -> None:
+    """What the fields say of the message: its framing, and what follows it."""
+    headers, first, is_http10 = head.headers, head.first, head.is_http10
     connection = first.get(b"connection")
     if len(first) != len(headers):
         check_single(headers, b"content-length", b"transfer-encoding", b"host")
@@ -264,7 +276,6 @@ def _head_of(line: re.Match[bytes], headers: Headers) -> RequestHead:
     # The usual value says nothing new to HTTP/1.1.
     if connection and (is_http10 or connection != b"keep-alive"):
         _take_connection(head, tokens_of(connection))
-    return head
 
 
 def _take_connection(head: RequestHead, options: list[bytes]) -> None:

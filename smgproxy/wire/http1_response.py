@@ -11,6 +11,7 @@ from smgproxy.core.message import Headers, ResponseHead, WorkerRequest
 from smgproxy.wire.http1 import (
     HEAD_END,
     BadMessage,
+    Lines,
     PartialHead,
     check_coding,
     check_single,
@@ -22,16 +23,23 @@ from smgproxy.wire.http1 import (
 )
 
 # A missing reason may miss its blank too; workers are known to do that.
-_STATUS_LINE = re.compile(
-    rb"HTTP/1\.([0-9]) ([1-9][0-9][0-9])(?: [\t -~\x80-\xff]*)?\r\n"
-)
-# What most of them begin with, told without the grammar.
-_OK_LINE = b"HTTP/1.1 200 OK\r\n"
+_STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9][0-9])(?: [\t -~\x80-\xff]*)?")
 # Workers are ours and few; these bounds only stop a broken one from eating memory.
 _MAX_HEAD_BYTES = 256 * 1024
 _MAX_HEADERS = 256
 _MAX_INTERIM = 32
 _LAST_CHUNK = b"0\r\n\r\n"
+
+
+def _read_status_line(line: bytes) -> tuple[int, bool]:
+    """The status, and whether it is HTTP/1.0."""
+    found = _STATUS_LINE.fullmatch(line)
+    if found is None:
+        raise BadMessage("malformed status line")
+    return int(found[2]), found[1] == b"0"
+
+
+_status_lines = Lines(_read_status_line)
 
 
 class ResponseEvents(Protocol):
@@ -270,13 +278,9 @@ class ResponseReader:
         """Take one head; False for an interim one."""
         if len(raw) > _MAX_HEAD_BYTES:
             raise BadMessage("response head is too long")
-        status, is_http10, at = 200, False, len(_OK_LINE)
-        if not raw.startswith(_OK_LINE):
-            line = _STATUS_LINE.match(raw)
-            if line is None:
-                raise BadMessage("malformed status line")
-            status, is_http10, at = int(line[2]), line[1] == b"0", line.end()
-        headers = fields_of(raw, at)
+        lines = raw.split(b"\r\n")
+        status, is_http10 = _status_lines[lines[0]]
+        headers = fields_of(lines)
         if len(headers) > _MAX_HEADERS:
             raise BadMessage("too many response header fields")
         if status < 200:
