@@ -48,7 +48,7 @@ class Http1Leg(Leg):
         loop: asyncio.AbstractEventLoop,
         connection: WorkerConnection,
     ) -> None:
-        super().__init__(deadline, loop)
+        Leg.__init__(self, deadline, loop)  # super() alone costs as much as the call
         self._connection: WorkerConnection | None = connection
 
     def on_pause(self) -> None:
@@ -112,7 +112,7 @@ class WorkerConnection(Connection, asyncio.Protocol):
         """Send a request; its leg is the only one until the response has ended."""
         pool, transport = self._pool, self.transport
         assert pool is not None and transport is not None
-        leg = self._begin(deadline)
+        leg = self._begin(pool, deadline)
         head = encode_request(request, authority)
         body = request.body
         if len(body) <= _COPY_LIMIT:
@@ -136,8 +136,8 @@ class WorkerConnection(Connection, asyncio.Protocol):
 
         In the chunked coding, unless the request has a Content-Length to keep to.
         """
-        leg = self._begin(deadline)
-        assert self.transport is not None
+        assert self._pool is not None and self.transport is not None
+        leg = self._begin(self._pool, deadline)
         self.transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
         is_sized = any(name == b"content-length" for name, _ in request.headers)
         head = encode_request(request, authority, is_chunked=not is_sized)
@@ -272,9 +272,9 @@ class WorkerConnection(Connection, asyncio.Protocol):
 
     # -- inside ----------------------------------------------------------------------
 
-    def _begin(self, deadline: float) -> Http1Leg:
-        assert self._leg is None and self._pool is not None
-        leg = self._leg = Http1Leg(deadline, self._pool.loop, self)
+    def _begin(self, pool: WorkerPool, deadline: float) -> Http1Leg:
+        assert self._leg is None
+        leg = self._leg = Http1Leg(deadline, pool.loop, self)
         self._got_bytes = False
         self._reader.expect()
         return leg

@@ -123,12 +123,12 @@ _fields = Lines(_read_field)
 
 
 def fields_of(lines: list[bytes]) -> Headers:
-    """The fields of a head that was split into its lines, the first and empty ones too.
+    """The fields of a head that was split into its lines; the first of them is no field.
 
     Names in lower case, values without edge blanks. Raises BadMessage unless every
     line is a field line to the last byte (RFC 9112 section 5).
     """
-    return list(map(_fields.__getitem__, lines[1:-2]))
+    return list(map(_fields.__getitem__, lines[1:]))
 
 
 def check_single(headers: Headers, *names: bytes) -> None:

@@ -34,6 +34,7 @@ _ORIGIN = re.compile(_PATH_AND_QUERY)
 _REQUEST_LINE = re.compile(
     rb"(" + TOKEN + rb") (?:" + _PATH_AND_QUERY + rb"|([!-~]+)) HTTP/1\.([0-9])"
 )
+_PREFACE_LINE = PREFACE_HEAD.removesuffix(HEAD_END)
 _OTHER_VERSION = re.compile(TOKEN + rb" [^\r\n ]+ HTTP/[02-9]\.[0-9]")
 # RFC 3986 section 3.2.2 and 3.2.3, without the names of future IP versions.
 _NAME = rb"(?:[A-Za-z0-9\-._~!$&'()*+,;=]++|%[0-9A-Fa-f]{2})"
@@ -133,29 +134,27 @@ class RequestReader:
             return self._feed_chunked(data)
         if self._left:
             return self._feed_sized(data)
-        end = -1 if self._partial.data else data.find(HEAD_END)
-        if end <= 0 or data[0] == 13:
+        raw, end, rest = data.partition(HEAD_END)
+        if not end or not raw or raw[0] == 13 or self._partial.data:
             whole = self._gather(data)
             if whole is None:
                 return b""
-            data = whole
-            end = data.find(HEAD_END)
-        end += 4
+            raw, end, rest = whole.partition(HEAD_END)
         try:
-            head = self._parse(data[:end])
+            head = self._parse(raw)
         except Http2Preface as preface:
-            preface.rest = data[end:]
+            preface.rest = rest
             raise
-        rest = data[end:]
         self._has_skipped = False
         self._on.on_head(head)
-        if head.content_length is None:
+        length = head.content_length
+        if length == len(rest):
+            self._on.on_body(rest, True)
+            return b""
+        if length is None:
             self._chunked = ChunkedDecoder(self._limits.max_header_bytes)
             return self._feed_chunked(rest) if rest else b""
-        if head.content_length == 0:
-            self._on.on_body(b"", True)
-            return rest
-        self._left = head.content_length
+        self._left = length
         return self._feed_sized(rest) if rest else b""
 
     def _gather(self, data: bytes) -> bytes | None:
@@ -204,15 +203,16 @@ class RequestReader:
         return b""
 
     def _parse(self, raw: bytes) -> RequestHead:
+        """The head in all of its lines but the empty one."""
         limits = self._limits
-        if len(raw) > limits.max_header_bytes:
+        if len(raw) + len(HEAD_END) > limits.max_header_bytes:
             self._check_line(raw)
             raise BadMessage("request head is too long", 431)
         lines = raw.split(b"\r\n")
         line = lines[0]
         if len(line) > limits.max_request_line_bytes:
             raise BadMessage("request line is too long", 414)
-        if raw == PREFACE_HEAD and not self._has_skipped:
+        if raw == _PREFACE_LINE and not self._has_skipped:
             raise Http2Preface()
         method, path, query, is_http10 = _request_lines[line]
         headers = fields_of(lines)

@@ -199,7 +199,16 @@ class ResponseReader:
                 return
         left = self._left
         if left > 0:
-            self._feed_sized(data, left)
+            left -= len(data)
+            if left > 0:
+                self._left = left
+                self._on.on_body(data, False)
+                return
+            if left < 0:
+                self.is_reusable = False
+                data = data[:left]
+            self._is_in_body = False
+            self._on.on_body(data, True)
         elif left == self._CHUNKED:
             self._feed_chunked(data)
         else:
@@ -221,17 +230,6 @@ class ResponseReader:
         self._pieces.clear()
 
     # -- bodies ----------------------------------------------------------------------
-
-    def _feed_sized(self, data: bytes, left: int) -> None:
-        if len(data) < left:
-            self._left = left - len(data)
-            self._on.on_body(data, False)
-            return
-        if len(data) > left:
-            self.is_reusable = False
-            data = data[:left]
-        self._is_in_body = False
-        self._on.on_body(data, True)
 
     def _feed_chunked(self, data: bytes) -> None:
         chunks, pieces = self._chunks, self._pieces
@@ -261,22 +259,21 @@ class ResponseReader:
         while True:
             if not self._is_expected:
                 raise BadMessage("bytes without a request")
-            end = -1 if self._partial.data else data.find(HEAD_END)
-            if end < 0:
+            raw, end, rest = data.partition(HEAD_END)
+            if not end or self._partial.data:
                 whole = self._partial.add(data)
                 if whole is None:
                     return b""
-                data = whole
-                end = data.find(HEAD_END)
-            raw, data = data[: end + 4], data[end + 4 :]
-            if self._take_head(raw, data):
-                return data if self._is_in_body else b""
-            if not data:
+                raw, end, rest = whole.partition(HEAD_END)
+            if self._take_head(raw, rest):
+                return rest if self._is_in_body else b""
+            if not rest:
                 return b""
+            data = rest
 
     def _take_head(self, raw: bytes, rest: bytes) -> bool:
-        """Take one head; False for an interim one."""
-        if len(raw) > _MAX_HEAD_BYTES:
+        """Take one head, all of its lines but the empty one; False: an interim one."""
+        if len(raw) + len(HEAD_END) > _MAX_HEAD_BYTES:
             raise BadMessage("response head is too long")
         lines = raw.split(b"\r\n")
         status, is_http10 = _status_lines[lines[0]]
