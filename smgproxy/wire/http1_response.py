@@ -28,6 +28,10 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9][0-9])(?: [\t -~\x80-\xf
 _MAX_HEAD_BYTES = 256 * 1024
 _MAX_HEADERS = 256
 _MAX_INTERIM = 32
+_field_line = b": ".join
+# Lengths of bodies that no Content-Length tells.
+_UNTIL_CLOSE = -1
+_CHUNKED = -2
 _LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -56,7 +60,7 @@ def encode_request(
     request: WorkerRequest, authority: bytes, is_chunked: bool = False
 ) -> bytes:
     """A request's head as a worker gets it: the contract's order, lower-case names."""
-    fields = b"\r\n".join([b": ".join(field) for field in request.headers])
+    fields = b"\r\n".join(map(_field_line, request.headers))
     return b"%b %b HTTP/1.1\r\n%b%baccept: */*\r\nhost: %b\r\n%b\r\n" % (
         request.method,
         request.path,
@@ -165,9 +169,6 @@ class ResponseReader:
         "is_reusable",
     )
 
-    _UNTIL_CLOSE = -1
-    _CHUNKED = -2
-
     def __init__(self, on: ResponseEvents) -> None:
         self._on = on
         self._partial = PartialHead(_MAX_HEAD_BYTES)
@@ -175,7 +176,7 @@ class ResponseReader:
         self._interims = 0
         self._may_switch = False
         self._is_in_body = False
-        self._left = 0  # body bytes to come, or one of the two kinds above
+        self._left = 0  # body bytes to come, or _UNTIL_CLOSE, or _CHUNKED
         self._chunks: _Chunks | None = None
         self._pieces: list[bytes] = []
         # A chunk begins with the next read: ``sole_chunk`` may be tried on it.
@@ -209,14 +210,14 @@ class ResponseReader:
                 data = data[:left]
             self._is_in_body = False
             self._on.on_body(data, True)
-        elif left == self._CHUNKED:
+        elif left == _CHUNKED:
             self._feed_chunked(data)
         else:
             self._on.on_body(data, False)
 
     def eof(self) -> bool:
         """The connection ended: whether that completes the response."""
-        if not self._is_in_body or self._left != self._UNTIL_CLOSE:
+        if not self._is_in_body or self._left != _UNTIL_CLOSE:
             return False
         self._is_in_body = False
         self._on.on_body(b"", True)
@@ -302,28 +303,30 @@ class ResponseReader:
             check_single(headers, b"content-length", b"transfer-encoding")
             connection = joined(headers, b"connection")
         length, coding = fields.get(b"content-length"), fields.get(b"transfer-encoding")
-        size = None if length is None else length_of(length)
+        left = _UNTIL_CLOSE if length is None else length_of(length)
         if coding is not None:
             check_coding(coding)
             if is_http10:
                 raise BadMessage("transfer-encoding in HTTP/1.0")
-            if size is not None:
-                size = None  # chunked counts (ruling 14); who sends both is not trusted
-                self.is_reusable = False
+            if length is not None:
+                self.is_reusable = False  # who sends both is not trusted
+            left = _CHUNKED  # it counts (ruling 14)
         if status == 204 or status == 304:
-            size = 0
-        elif size is None and coding is None:
-            self.is_reusable = False
-        if is_http10:
+            left = 0
+        if is_http10 or left == _UNTIL_CLOSE:
             self.is_reusable = False
         if connection:
             options = tokens_of(connection)
             if b"close" in options:
                 self.is_reusable = False
             headers = without_nominated(headers, options)
-        self._begin_body(size, coding is not None)
-        self._on.on_head(ResponseHead(status, headers, size))
-        if size == 0:
+        self._left = left
+        self._is_in_body = left != 0
+        if left == _CHUNKED:
+            self._chunks = _Chunks(self._pieces)
+            self.is_between_chunks = True
+        self._on.on_head(ResponseHead(status, headers, left if left >= 0 else None))
+        if not left:
             if has_rest:
                 self.is_reusable = False
             self._on.on_body(b"", True)
@@ -337,16 +340,6 @@ class ResponseReader:
             raise BadMessage("switched to another protocol")
         self._is_expected = False
         self.is_reusable = False
-        self._begin_body(None, False)
+        self._is_in_body = True
+        self._left = _UNTIL_CLOSE
         self._on.on_head(ResponseHead(101, headers, None))
-
-    def _begin_body(self, size: int | None, is_chunked: bool) -> None:
-        self._is_in_body = size != 0
-        if size is not None:
-            self._left = size
-        elif is_chunked:
-            self._left = self._CHUNKED
-            self._chunks = _Chunks(self._pieces)
-            self.is_between_chunks = True
-        else:
-            self._left = self._UNTIL_CLOSE
