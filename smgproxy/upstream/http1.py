@@ -38,38 +38,29 @@ _REST_READS = 64
 
 
 class Http1Leg(Leg):
-    """A leg whose holds are pauses of its worker connection."""
+    """A leg whose holds are pauses of its worker connection.
 
-    __slots__ = ("_connection",)
+    ``connection`` sets itself, and goes its own way when the response is complete.
+    """
 
-    def __init__(
-        self,
-        deadline: float,
-        loop: asyncio.AbstractEventLoop,
-        connection: WorkerConnection,
-    ) -> None:
-        Leg.__init__(self, deadline, loop)  # super() alone costs as much as the call
-        self._connection: WorkerConnection | None = connection
+    __slots__ = ("connection",)
+    connection: WorkerConnection | None
 
     def on_pause(self) -> None:
         """The client is full: stop reading, so that the worker feels it."""
-        if self._connection is not None:
-            self._connection.pause()
+        if self.connection is not None:
+            self.connection.pause()
 
     def on_resume(self) -> None:
         """Read on."""
-        if self._connection is not None:
-            self._connection.resume()
+        if self.connection is not None:
+            self.connection.resume()
 
     def on_abort(self, error: Exception) -> None:
         """Cut the connection: HTTP/1.1 has no other way to stop a response."""
-        connection, self._connection = self._connection, None
+        connection, self.connection = self.connection, None
         if connection is not None:
             connection.cut()
-
-    def detach(self) -> None:
-        """The response is complete; the connection goes its own way."""
-        self._connection = None
 
 
 class WorkerConnection(Connection, asyncio.Protocol):
@@ -265,8 +256,7 @@ class WorkerConnection(Connection, asyncio.Protocol):
         leg = self._leg
         assert leg is not None
         if end:
-            self._leg = None
-            leg.detach()
+            self._leg = leg.connection = None
             self._settle()
         leg.deliver(data, end)
 
@@ -274,7 +264,8 @@ class WorkerConnection(Connection, asyncio.Protocol):
 
     def _begin(self, pool: WorkerPool, deadline: float) -> Http1Leg:
         assert self._leg is None
-        leg = self._leg = Http1Leg(deadline, pool.loop, self)
+        leg = self._leg = Http1Leg(deadline, pool.loop)
+        leg.connection = self
         self._got_bytes = False
         self._reader.expect()
         return leg
@@ -311,7 +302,8 @@ class WorkerConnection(Connection, asyncio.Protocol):
     def _settle(self) -> None:
         """The response is complete: back to the pool, or away."""
         transport, pool = self.transport, self._pool
-        self.resume()
+        if self._pauses:
+            self.resume()
         if (
             self._reader.is_reusable
             and self._upload is None
@@ -335,7 +327,7 @@ class WorkerConnection(Connection, asyncio.Protocol):
         leg, self._leg = self._leg, None
         if leg is None:
             return
-        leg.detach()
+        leg.connection = None
         if not leg.head.done():
             leg.head.set_exception(error)
             # Looked at here, so that a leg nobody waits for any more is no leak.
