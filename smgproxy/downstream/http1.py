@@ -296,7 +296,8 @@ class Http1Connection(Connection, asyncio.Protocol):
         """Cut the pointers between this connection and its exchange."""
         if self._source is not None:
             self._source.detach()
-            self.resume(BY_SOURCE)
+            if self._pauses:
+                self.resume(BY_SOURCE)
         self._exchange = self._source = self._response = None
 
     def _client_gone(self) -> None:
