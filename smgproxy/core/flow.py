@@ -31,6 +31,9 @@ BACKLOG_BYTES = 64 * 1024
 # a hundred bytes of its own, and a client of HTTP/2 may send a body byte by byte.
 SMALL_BYTES = 1024
 
+# Pieces of a body, each with whether it is the last.
+_Pieces = list[tuple[bytes, bool]] | deque[tuple[bytes, bool]]
+
 # A stream's last bytes, enough to tell whether they end an event (CR LF CR LF).
 TAIL_BYTES = 4
 
@@ -92,7 +95,8 @@ class Source:
     def __init__(self) -> None:
         self._sink: Sink | None = None
         self._holds = Hold.NO_SINK
-        self._backlog: deque[tuple[bytes, bool]] | None = None
+        # A list until it is drained: most bodies come in one read and are taken whole.
+        self._backlog: _Pieces | None = None
         self._backlog_bytes = 0
         self._is_draining = False
         self._is_paused = False
@@ -222,7 +226,7 @@ class Source:
     def _keep(self, data: bytes, end: bool, size: int) -> None:
         backlog = self._backlog
         if backlog is None:
-            self._backlog = deque(((data, end),))
+            self._backlog = [(data, end)]
         else:
             if backlog and len(backlog[-1][0]) + size <= self.small_bytes:
                 data = backlog.pop()[0] + data
@@ -233,11 +237,14 @@ class Source:
 
     def _drain(self) -> None:
         self._is_draining = True
+        backlog = self._backlog
+        if isinstance(backlog, list):
+            backlog = self._backlog = deque(backlog)
         try:
             # write() may hold us again, or abort us: look before every piece, and
             # let only the outermost call drain.
-            while self._backlog and not self._holds:
-                data, end = self._backlog.popleft()
+            while backlog and backlog is self._backlog and not self._holds:
+                data, end = backlog.popleft()
                 self._backlog_bytes -= len(data)
                 self._sink.write(data, end)  # type: ignore[union-attr]
         finally:
