@@ -31,10 +31,10 @@ _SIZE_LINE_START = re.compile(
     rb"[0-9A-Fa-f]{1,16}(?:[ \t]*|[ \t]*;[\t -~\x80-\xff]*)\r?"
 )
 _TRAILER_LINE = re.compile(TOKEN + rb":[\t -~\x80-\xff]*\r\n")
-# Lines of heads that are remembered, of one kind, and how long they are at most.
-# The longer ones are those that seldom come again, or are secrets: ids and keys.
+# Lines of heads that are remembered, of one kind, and how long they are at most: too
+# short for ids, which seldom come again, and for keys, which are secrets.
 _REMEMBERED = 1024
-_LONGEST_REMEMBERED = 64
+_LONGEST_REMEMBERED = 48
 # Chunk extensions mean nothing to us; more than this of them is an attack.
 _MAX_SIZE_LINE = 256
 
@@ -123,7 +123,7 @@ _fields = Lines(_read_field)
 
 
 def fields_of(lines: list[bytes]) -> Headers:
-    """The fields of a head that was split into its lines; the first of them is no field.
+    """The fields of a head that was split into its lines, of which the first is none.
 
     Names in lower case, values without edge blanks. Raises BadMessage unless every
     line is a field line to the last byte (RFC 9112 section 5).
