@@ -32,9 +32,11 @@ _SIZE_LINE_START = re.compile(
 )
 _TRAILER_LINE = re.compile(TOKEN + rb":[\t -~\x80-\xff]*\r\n")
 # Lines of heads that are remembered, of one kind, and how long they are at most: too
-# short for ids, which seldom come again, and for keys, which are secrets.
+# short for most ids, which seldom come again.
 _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 48
+# Lines that hold a secret are not: how long a look takes must tell nobody of it.
+_SECRET = (b"authorization:", b"proxy-authorization:", b"cookie:", b"x-api-key:")
 # Chunk extensions mean nothing to us; more than this of them is an attack.
 _MAX_SIZE_LINE = 256
 
@@ -104,7 +106,8 @@ class Lines(dict[bytes, _Read]):
 
     def __missing__(self, line: bytes) -> _Read:
         read = self._read(line)
-        if len(line) <= _LONGEST_REMEMBERED:
+        is_short = len(line) <= _LONGEST_REMEMBERED
+        if is_short and not line.lower().startswith(_SECRET):
             if len(self) >= _REMEMBERED:
                 self.clear()
             self[line] = read

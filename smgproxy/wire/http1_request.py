@@ -215,9 +215,9 @@ class RequestReader:
         if raw == _PREFACE_LINE and not self._has_skipped:
             raise Http2Preface()
         method, path, query, is_http10 = _request_lines[line]
-        headers = fields_of(lines)
-        if len(headers) > limits.max_header_count:
+        if len(lines) - 1 > limits.max_header_count:
             raise BadMessage("too many header fields", 431)
+        headers = fields_of(lines)
         head = RequestHead(method, path, query, headers)
         if is_http10:
             head.is_http10 = True
