@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Self
 
+import pytest
+import ujson
 from h2.connection import H2Connection
 from h2.events import DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
 
 from tests.e2e import forms
-from tests.e2e.stage import Stage, eventually
+from tests.e2e.stage import Stage, eventually, play
 from tests.e2e.uploads import PATH, UploadedTo, UploadWorker, body_paths, play_upload
 from tests.fakes.client import Client
+from tests.fakes.http2_frames import Http2Answer, Http2Client
 from tests.fakes.worker import Received
 
 NO_ERROR, CANCEL = 0, 8
@@ -176,3 +179,40 @@ def test_an_upload_that_stalls_gets_408_and_its_stream_is_reset() -> None:
         client.client.close()
 
     play_upload(scene, take, clients={"stream_body_stall_timeout_secs": 1})
+
+
+LIMIT_100 = {"max_payload_size": 100}
+
+
+async def check_too_large(client: Http2Client, answer: Http2Answer) -> None:
+    """The upload is refused whole and stopped, and its connection goes on."""
+    await client.until(lambda: answer.reset is not None)
+    assert answer.status == 413 and answer.is_whole
+    assert answer.headers["x-smg-error-code"] == "request_body_too_large"
+    error = ujson.loads(bytes(answer.body))["error"]
+    assert error["code"] == "request_body_too_large"
+    assert answer.reset == NO_ERROR
+    assert (await client.ask(b"[]")).status == 400
+    client.close()
+
+
+@pytest.mark.parametrize("path", [PATH, "/nope"])
+def test_a_body_over_the_limit_is_refused_from_its_head(path: str) -> None:
+    async def scene(stage: Stage) -> None:
+        client = await Http2Client.connect(stage.port)
+        fields = ("content-length", "101"), ("expect", "100-continue")
+        answer = client.answers[await client.open(*fields, path=path)]
+        await check_too_large(client, answer)
+
+    play(scene, dispatch=LIMIT_100)
+
+
+def test_a_body_that_grows_over_the_limit_is_refused() -> None:
+    async def scene(stage: Stage) -> None:
+        client = await Http2Client.connect(stage.port)
+        stream = await client.open()
+        await client.body(stream, b"x" * 101, end=False)
+        await check_too_large(client, client.answers[stream])
+        assert stage.worker.received == []
+
+    play(scene, dispatch=LIMIT_100)
