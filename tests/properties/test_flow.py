@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -178,3 +181,72 @@ class Flow(RuleBasedStateMachine):
 
 
 TestFlow = Flow.TestCase
+
+
+# -- a coroutine that waits ----------------------------------------------------------
+
+LIMIT = 40
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["hold", "release"]), HOLDS),
+        st.tuples(st.just("deliver"), st.binary(min_size=1, max_size=20)),
+    ),
+    max_size=8,
+)
+ENDINGS = st.sampled_from(["end", "fail", "abort"])
+
+
+class TooLarge(Exception):
+    """More than was asked for."""
+
+
+async def collected(source: ScriptedSource) -> bytes | type[Exception]:
+    """What comes of waiting for a whole body."""
+    try:
+        return await collect(source, LIMIT, TooLarge)
+    except (OSError, TooLarge) as error:
+        return type(error)
+
+
+@given(before=STEPS, behind=STEPS, ending=ENDINGS, is_late=st.booleans())
+@example(before=[], behind=[("hold", Hold.SINK_FULL)], ending="end", is_late=False)
+def test_whoever_waits_for_a_body_is_woken_once_it_ends_and_nobody_holds_it(
+    before: list[tuple[str, int | bytes]],
+    behind: list[tuple[str, int | bytes]],
+    ending: str,
+    is_late: bool,
+) -> None:
+    source = ScriptedSource()
+    steps: dict[str, Callable[[Any], None]] = {
+        **{"hold": source.hold, "release": source.release, "deliver": source.deliver},
+        "end": lambda last: source.deliver(last, True),
+        "fail": lambda _: source.fail(OSError("broken")),
+        "abort": lambda _: source.abort(OSError("not wanted")),
+    }
+    is_aborted = ending == "abort"
+    # Only who does not wait for it yet may abort it: `abort` is the waiter's own.
+    first, then = ([*before, ("abort", b"")], []) if is_aborted else (before, behind)
+    last = [] if is_aborted else [(ending, b"!")]
+    held = [("release", Hold.SINK_FULL), ("release", Hold.PIPELINED)]
+    then = [*then, *held, *last] if is_late else [*then, *last, *held]
+    sent = b"".join(
+        bytes(data) for name, data in [*first, *then] if name in ("deliver", "end")
+    )
+
+    async def scene() -> None:
+        for name, what in first:
+            steps[name](what)
+        waiting = asyncio.create_task(collected(source))
+        for name, what in then:
+            await asyncio.sleep(0)
+            steps[name](what)
+        for _ in range(5):  # turns of the loop: the source's future, then the task
+            await asyncio.sleep(0)
+        assert waiting.done(), "nobody woke it"
+        found = await waiting
+        if is_aborted or (ending == "fail" and len(sent) <= LIMIT):
+            assert found is OSError
+        else:
+            assert found == (sent if len(sent) <= LIMIT else TooLarge)
+
+    asyncio.run(scene())
