@@ -17,7 +17,8 @@ import httptools
 import uvloop
 
 from loadtest.stats import percentile
-from loadtest.tools.upstream import REPLY, fact, pad
+from loadtest.tools.incoming import Incoming
+from loadtest.tools.upstream import JSON_HEAD, REPLY, fact, pad
 
 BODY = b'{"model":"sim","messages":[{"role":"user","content":"hi"}]}'
 # How long the worker takes for a request, and a client before it tries again.
@@ -26,7 +27,7 @@ BACKOFF_SECS = (0.5, 1.5)
 FINISH_SECS = 10
 
 
-class Worker(asyncio.Protocol):
+class Worker(Incoming):
     """One connection of the gateway's."""
 
     running = 0
@@ -34,26 +35,15 @@ class Worker(asyncio.Protocol):
     order: list[int] = []
 
     def __init__(self) -> None:
-        self._parser = httptools.HttpRequestParser(self)
-        self._path = b""
+        super().__init__()
         self._number = 0
-        self._transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
-
-    def on_url(self, url: bytes) -> None:
-        self._path = url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if name.lower() == b"x-request-id":
             self._number = int(value)
 
     def on_message_complete(self) -> None:
-        if self._parser.get_method() == b"GET":
+        if self._is_get:
             self._answer(fact(self._path))
             return
         Worker.running += 1
@@ -67,10 +57,7 @@ class Worker(asyncio.Protocol):
         self._answer(pad(REPLY, 400))
 
     def _answer(self, body: bytes) -> None:
-        self._transport.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\n\r\n%b" % (len(body), body)
-        )
+        self._transport.write(JSON_HEAD % len(body) + body)
 
 
 class Client(asyncio.Protocol):

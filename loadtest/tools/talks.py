@@ -32,6 +32,7 @@ from loadtest.conversations import (
 )
 from loadtest.stats import percentile
 from loadtest.tools.crowd import until_ready
+from loadtest.tools.incoming import Incoming
 from loadtest.tools.upstream import REPLY, fact, pad
 
 JSON_HEAD = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n"
@@ -91,31 +92,15 @@ class Engine:
         return json.dumps({"loads": [entry]}).encode()
 
 
-class Worker(asyncio.Protocol):
+class Worker(Incoming):
     """One connection of the gateway's to an engine."""
 
     def __init__(self, engine: Engine) -> None:
+        super().__init__()
         self._engine = engine
-        self._parser = httptools.HttpRequestParser(self)
-        self._path = b""
-        self._body: list[bytes] = []
-        self._transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
-
-    def on_url(self, url: bytes) -> None:
-        self._path = url
-        self._body = []
-
-    def on_body(self, body: bytes) -> None:
-        self._body.append(body)
 
     def on_message_complete(self) -> None:
-        if self._parser.get_method() == b"GET":
+        if self._is_get:
             is_load = b"loads" in self._path
             self._answer(self._engine.report() if is_load else fact(self._path))
             return

@@ -8,22 +8,20 @@ import asyncio
 from functools import partial
 from typing import cast
 
-import httptools
 import uvloop
 
 from loadtest.tools.h2frames import PREFACE
+from loadtest.tools.incoming import Incoming
 from loadtest.tools.misdeeds import Asked, about_itself, break_off
 from loadtest.tools.unruly_http2 import Http2
 
 
-class Http1(asyncio.Protocol):
+class Http1(Incoming):
     """One connection; answers one request at a time."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
         self._transport = transport
-        self._parser = httptools.HttpRequestParser(self)
-        self._path = b""
-        self._body: list[bytes] = []
         self._asked: Asked | None = None
         self._is_chunked = False
 
@@ -31,21 +29,8 @@ class Http1(asyncio.Protocol):
         if self._asked is not None:
             self._asked.drop()
 
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
-            self._transport.close()
-
-    def on_url(self, url: bytes) -> None:
-        self._path = url
-        self._body = []
-
-    def on_body(self, body: bytes) -> None:
-        self._body.append(body)
-
     def on_message_complete(self) -> None:
-        if self._parser.get_method() == b"GET":
+        if self._is_get:
             body = about_itself(self._path)
             self.head(200, len(body))
             self.write(body)

@@ -8,10 +8,10 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
-from typing import cast
 
-import httptools
 import uvloop
+
+from loadtest.tools.incoming import Incoming
 
 STREAM_HEAD = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
@@ -85,7 +85,7 @@ def big_pieces(total: int, is_stream: bool) -> Iterator[bytes]:
     yield filler[2:] + b'"}'
 
 
-class Worker(asyncio.Protocol):
+class Worker(Incoming):
     """One connection: requests in, one answer each, streams paced by `tick`."""
 
     streaming: set["Worker"] = set()
@@ -95,18 +95,11 @@ class Worker(asyncio.Protocol):
     big_sent = 0
 
     def __init__(self, settings: argparse.Namespace) -> None:
+        super().__init__()
         self._settings = settings
-        self._parser = httptools.HttpRequestParser(self)
-        self._path = b""
-        self._body: list[bytes] = []
         self._sent = 0
-        self._reply = b'{"status":"ok"}'
+        self._reply = pad(REPLY, settings.reply_bytes - 8)
         self._big: Iterator[bytes] | None = None
-        self._transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._reply = pad(REPLY, self._settings.reply_bytes - 8)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.streaming.discard(self)
@@ -121,22 +114,9 @@ class Worker(asyncio.Protocol):
         self.blocked.discard(self)
         self._push()
 
-    def data_received(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
-            self._transport.close()
-
-    def on_url(self, url: bytes) -> None:
-        self._path = url
-        self._body = []
-
-    def on_body(self, body: bytes) -> None:
-        self._body.append(body)
-
     def on_message_complete(self) -> None:
         is_stream = wants_stream(b"".join(self._body))
-        is_get = self._parser.get_method() == b"GET"
+        is_get = self._is_get
         is_big = self._settings.big_mib and not is_get and self._path == b"/generate"
         if is_stream:
             self._transport.write(STREAM_HEAD)
