@@ -81,7 +81,6 @@ class WorkerSocket(Socket, asyncio.Protocol):
         # uvloop's transports are no subclass of asyncio's.
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
-        self._sockets.opened(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of frames, or of the answer to the handshake."""
@@ -219,7 +218,11 @@ class WorkerSockets:
         deadline = monotonic() + timeout_secs
         socket = await self._dial(worker, timeout_secs)
         leg = socket.leg
-        assert leg is not None
+        if leg is None:
+            raise SendFailed(failure(worker), "connection closed")
+        # Not before: when a dial is given up as it succeeds, uvloop closes the socket
+        # without telling the connection.
+        self._open.add(socket)
         try:
             async with asyncio.timeout(deadline - monotonic()):
                 socket.shake_hands(request)
@@ -235,10 +238,6 @@ class WorkerSockets:
         except asyncio.CancelledError:
             leg.abort(UpstreamError("the request was given up"))
             raise
-
-    def opened(self, socket: WorkerSocket) -> None:
-        """A worker accepted."""
-        self._open.add(socket)
 
     def closed(self, socket: WorkerSocket) -> None:
         """A connection is gone."""

@@ -8,9 +8,19 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset
 from h2.settings import SettingCodes
+from hyperframe.frame import DataFrame, Frame, GoAwayFrame
 
 from tests.e2e.stage import Stage, eventually, play
-from tests.fakes.websocket import CLOSE, TEXT, Peer, RealtimeWorker, accept, echo
+from tests.fakes.websocket import (
+    CLOSE,
+    TEXT,
+    Peer,
+    RealtimeWorker,
+    accept,
+    close_payload,
+    echo,
+    frame,
+)
 from tests.fakes.worker import Connection, Received
 
 
@@ -80,6 +90,16 @@ class Http2Socket:
     def close(self) -> None:
         """Close the connection."""
         self._writer.close()
+
+    async def rest(self) -> list[Frame]:
+        """All that still comes, unread by h2: it takes no frame behind a GOAWAY."""
+        data, frames = await self._reader.read(-1), []
+        while data:
+            one, size = Frame.parse_frame_header(memoryview(data[:9]))
+            one.parse_body(memoryview(data[9 : 9 + size]))
+            frames.append(one)
+            data = data[9 + size :]
+        return frames
 
     async def _send(self, data: bytes) -> None:
         for at in range(0, len(data), 16384):
@@ -206,9 +226,14 @@ def test_the_end_of_the_gateway_is_the_end_of_the_session() -> None:
         assert await socket.open() == "200"
         stage.gateway.stop()
         stage.gateway.stop()  # at once: the second signal of ruling 20
+        told = await socket.rest()
+        assert any(isinstance(one, GoAwayFrame) for one in told)
+        frames = b"".join(one.data for one in told if isinstance(one, DataFrame))
+        close = close_payload(1001, "the gateway is shutting down")
+        assert frames == frame(CLOSE, close)
+        assert [one.stream_id for one in told if "END_STREAM" in one.flags] == [1]
         stats = stage.gateway.realtime.stats
-        # h2 as a client takes no frame behind a GOAWAY, so the Close is not read.
-        await eventually(lambda: stats.closes == {("gateway", "1001"): 1})
+        assert stats.closes == {("gateway", "1001"): 1}
         socket.close()
 
     play(scene, echo, kind=RealtimeWorker)

@@ -17,6 +17,7 @@ from tests.fakes.websocket import (
     SocketClient,
     accept,
     frame,
+    upgrade,
 )
 from tests.fakes.worker import Connection, Received
 
@@ -56,6 +57,12 @@ async def _chatter(connection: Connection, request: Received) -> None:
 async def _visit(stage: Stage, seed: int) -> None:
     rng = random.Random(seed)
     key = f"X-SMG-Routing-Key: {seed}\r\n"
+    if rng.random() < 0.1:  # it does not wait for its 101
+        hasty = await stage.client()
+        await hasty.send(upgrade(headers=key))
+        await asyncio.sleep(rng.choice((0, 0, 0.001, 0.002)))
+        hasty.reset() if rng.random() < 0.5 else hasty.close()
+        return
     try:
         client = await SocketClient.open(stage.port, headers=key)
     except (AssertionError, asyncio.IncompleteReadError, ConnectionError):
