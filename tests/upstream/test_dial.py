@@ -1,7 +1,4 @@
-"""Dials that are given up as they succeed.
-
-uvloop then closes the socket without a word to the connection.
-"""
+"""Dials that succeed too late, or for nothing."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ import pytest
 import uvloop
 
 from smgproxy.core.clock import monotonic
+from smgproxy.core.errors import SendFailed
 from smgproxy.core.message import WorkerRequest
 from smgproxy.fleet.worker import Worker
 from smgproxy.upstream.http2 import SharedConnection
@@ -30,7 +28,10 @@ def give_up(
     kind: type[SharedConnection] | type[WorkerSocket],
     dial: Callable[[asyncio.AbstractEventLoop, Worker], Awaitable[object]],
 ) -> None:
-    """Cancel a dial when its connection is told that it is open; all must be well."""
+    """Cancel a dial when its connection is told that it is open; all must be well.
+
+    uvloop then closes the socket without a word to the connection.
+    """
     faults: list[dict[str, Any]] = []
     connection_made = kind.connection_made
 
@@ -58,7 +59,9 @@ def give_up(
     assert not faults
 
 
-def test_one_by_http2_leaves_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_by_http2_that_is_given_up_leaves_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pools: list[WorkerPool] = []
 
     def dial(loop: asyncio.AbstractEventLoop, worker: Worker) -> Awaitable[object]:
@@ -70,7 +73,7 @@ def test_one_by_http2_leaves_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pools[0].counts() == (0, 0)
 
 
-def test_one_of_a_realtime_session_leaves_nothing(
+def test_one_of_a_realtime_session_that_is_given_up_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found: list[WorkerSockets] = []
@@ -82,3 +85,24 @@ def test_one_of_a_realtime_session_leaves_nothing(
 
     give_up(monkeypatch, WorkerSocket, dial)
     assert len(found[0]) == 0
+
+
+def test_a_connection_that_is_lost_at_once_is_a_failed_send(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def dialled(
+        self: WorkerSockets, worker: Worker, timeout_secs: float
+    ) -> WorkerSocket:
+        socket = WorkerSocket(self, worker, asyncio.get_running_loop())
+        socket.connection_lost(None)
+        return socket
+
+    async def scene() -> None:
+        sockets = WorkerSockets(asyncio.get_running_loop(), secure)
+        request = WorkerRequest(b"GET", b"/v1/realtime", [])
+        with pytest.raises(SendFailed):
+            await sockets.open(Worker("id", "http://127.0.0.1:1"), request, 5)
+        assert len(sockets) == 0
+
+    monkeypatch.setattr(WorkerSockets, "_dial", dialled)
+    uvloop.run(scene())
