@@ -46,10 +46,13 @@ class Account:
         http.count_response(exchange.path, status, code)
         worker, served = exchange.worker, exchange.served_model
         self._log.ended(
-            *(exchange.span, exchange.head, exchange.path, exchange.id),
-            status=status,
-            error_code=code,
-            worker="" if worker is None else worker.url,
-            secs=monotonic() - exchange.opened_at,
-            served_model="" if served is None else served.decode(),
+            exchange.span,
+            exchange.head,
+            exchange.path,
+            exchange.id,
+            status,
+            code,
+            "" if worker is None else worker.url,
+            monotonic() - exchange.opened_at,
+            "" if served is None else served.decode(),
         )

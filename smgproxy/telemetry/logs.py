@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json.encoder
 import logging
 import sys
 import time
@@ -9,8 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType
-
-import ujson
 
 from smgproxy.telemetry.options import TelemetryOptions
 from smgproxy.telemetry.output import DailyFile, Lines, Output, Outputs
@@ -38,11 +37,8 @@ def printable(text: str) -> str:
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
 
 
-def quoted(text: str) -> str:
-    """A JSON string; text lines quote in the same way."""
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return ujson.dumps(text, ensure_ascii=True, escape_forward_slashes=False)
+# A JSON string, all ASCII; text lines quote in the same way.
+quoted = json.encoder.encode_basestring_ascii
 
 
 def stamp(moment: float) -> str:

@@ -17,17 +17,16 @@ MAX_WORKERS = 1024
 _PROBES = frozenset(("/health", "/liveness", "/readiness"))
 _REQUEST, _RESPONSE = "smg::request", "smg::response"
 _STARTED = "started processing request"
-# The name of a level, and what the last line of that level says (contract, logging).
-_SAYS = {
-    logging.DEBUG: ("DEBUG", "finished probe request"),
-    logging.INFO: ("INFO", "finished processing request"),
-    logging.WARNING: ("WARN", "request failed with client error"),
-    logging.ERROR: ("ERROR", "request failed with server error"),
-}
-_BROKEN = "response stream failed after the head was sent"
+# The level of a last line, its name, and what the line says (contract, logging).
+_PROBED = logging.DEBUG, "DEBUG", "finished probe request"
+_FINISHED = logging.INFO, "INFO", "finished processing request"
+_REFUSED = logging.WARNING, "WARN", "request failed with client error"
+_FAILED = logging.ERROR, "ERROR", "request failed with server error"
+_BROKEN = logging.ERROR, "ERROR", "response stream failed after the head was sent"
 # Clients that hang up, which is their right: nginx has such lines at info as well.
 _CLIENT_CLOSED = 499
-_LEFT = "client closed the request"
+_LEFT = logging.INFO, "INFO", "client closed the request"
+_PROBE_LEFT = logging.DEBUG, "DEBUG", "client closed the request"
 
 
 class RequestLog:
@@ -39,7 +38,7 @@ class RequestLog:
 
     __slots__ = (
         *("_level", "_form", "_lines", "_waiting", "_second", "_stamp"),
-        *("_beginnings", "_workers"),
+        *("_around", "_workers"),
     )
 
     def __init__(self, level: str, is_json: bool, lines: Lines) -> None:
@@ -49,9 +48,9 @@ class RequestLog:
         self._waiting: list[str] = []
         self._second = 0  # the last one something was written in, and how it is shown
         self._stamp = ""
-        # What was put into words before: of requests by method and template, of
-        # workers by URL. Both are few.
-        self._beginnings: dict[tuple[str, str, str], str] = {}
+        # What was put into words before: of requests what surrounds their id, by
+        # method, template and version, of workers by URL. Both are few.
+        self._around: dict[tuple[str, str, str], tuple[str, str]] = {}
         self._workers: dict[str, str] = {}
 
     def started(self, head: RequestHead, template: str, request_id: bytes) -> str:
@@ -63,7 +62,7 @@ class RequestLog:
         if self._level > (logging.DEBUG if is_probe else logging.INFO):
             return ""
         span = self._span(head, template, request_id)
-        self._keep(self._form.start(self._now(), span, is_probe))
+        self._keep(self._form.start(span, is_probe))
         return span
 
     def ended(
@@ -72,7 +71,6 @@ class RequestLog:
         head: RequestHead,
         template: str,
         request_id: bytes,
-        *,
         status: int,
         error_code: str,
         worker: str,
@@ -80,14 +78,15 @@ class RequestLog:
         served_model: str = "",
     ) -> None:
         """Keep the line of a request that is over; ``span`` as ``started`` gave it."""
-        number = _level_of(template, status, error_code)
+        if error_code == "stream_error":
+            number, level, message = _BROKEN  # though its status was a good one
+        elif template in _PROBES:
+            left = status == _CLIENT_CLOSED
+            number, level, message = _PROBE_LEFT if left else _PROBED
+        else:
+            number, level, message = _ENDINGS[status]
         if number < self._level:
             return
-        level, message = _SAYS[number]
-        if error_code == "stream_error":
-            message = _BROKEN
-        elif status == _CLIENT_CLOSED:
-            message = _LEFT
         form = self._form
         more = form.more("error_code", error_code) if error_code else ""
         if worker:
@@ -97,7 +96,7 @@ class RequestLog:
         if not span:
             span = self._span(head, template, request_id)
         latency = int(secs * 1_000_000)
-        self._keep(form.end(self._now(), span, level, message, status, latency, more))
+        self._keep(form.end(span, level, message, status, latency, more))
 
     def flush(self) -> None:
         """Write what waits, with one write."""
@@ -107,15 +106,14 @@ class RequestLog:
         self._lines.flush()
 
     def _keep(self, line: str) -> None:
-        self._waiting.append(line)
-        if len(self._waiting) >= MAX_WAITING:
-            self.flush()
-
-    def _now(self) -> str:
+        """Keep a line that still lacks its time."""
         now = int(time.time())
         if now != self._second:
-            self._second, self._stamp = now, stamp(now)
-        return self._stamp
+            self._second, self._stamp = now, self._form.stamp(now)
+        waiting = self._waiting
+        waiting.append(self._stamp + line)
+        if len(waiting) >= MAX_WAITING:
+            self.flush()
 
     def _span(self, head: RequestHead, template: str, request_id: bytes) -> str:
         """The words for a request, still open at the end."""
@@ -124,16 +122,15 @@ class RequestLog:
             version = "HTTP/2.0"
         else:
             version = "HTTP/1.0" if head.is_http10 else "HTTP/1.1"
-        identity = quoted(request_id.decode("ascii", "replace"))
-        form = self._form
-        if path != template or method not in METHODS:
+        if path == template and method in METHODS:
+            key = (method, template, version)
+            around = self._around.get(key)
+            if around is None:
+                around = self._around[key] = self._form.around(*key)
+        else:
             # The client's own spelling: of those there may be any number.
-            return form.span(form.beginning(method, path, version), version, identity)
-        key = (method, template, version)
-        beginning = self._beginnings.get(key)
-        if beginning is None:
-            beginning = self._beginnings[key] = form.beginning(*key)
-        return form.span(beginning, version, identity)
+            around = self._form.around(method, path, version)
+        return around[0] + quoted(request_id.decode()) + around[1]
 
     def _worker(self, url: str) -> str:
         if len(self._workers) >= MAX_WORKERS:
@@ -142,53 +139,46 @@ class RequestLog:
         return shown
 
 
-def _level_of(template: str, status: int, error_code: str) -> int:
-    if error_code == "stream_error":
-        return logging.ERROR  # the status was sent before the stream broke
-    if template in _PROBES:
-        return logging.DEBUG
+def _ending(status: int) -> tuple[int, str, str]:
     if status < 400:
-        return logging.INFO
+        return _FINISHED
     if status >= 500:
-        return logging.ERROR
-    return logging.INFO if status == _CLIENT_CLOSED else logging.WARNING
+        return _FAILED
+    return _LEFT if status == _CLIENT_CLOSED else _REFUSED
+
+
+_ENDINGS = [_ending(status) for status in range(1000)]
 
 
 class _TextForm:
     """``TIME LEVEL http_request{...}: TARGET: FILE: LINE: MESSAGE ...`` (contract)."""
 
-    def beginning(self, method: str, path: str, version: str) -> str:
-        """What comes before a request's id."""
-        return (
+    def stamp(self, second: int) -> str:
+        """What a line begins with."""
+        return stamp(second)
+
+    def around(self, method: str, path: str, version: str) -> tuple[str, str]:
+        """The words for a request, before and behind its id; still open at the end."""
+        before = (
             f"http_request{{method={printable(method)} path={printable(path)} "
             f'version={version} module="smg" request_id='
         )
+        return before, ""
 
-    def span(self, beginning: str, version: str, identity: str) -> str:
-        """The words for a request, still open at the end."""
-        return beginning + identity
-
-    def start(self, now: str, span: str, is_probe: bool) -> str:
-        """A request's first line."""
-        return f"{now} {'DEBUG' if is_probe else ' INFO'} {span}{_START_TEXT}"
+    def start(self, span: str, is_probe: bool) -> str:
+        """A request's first line, behind its time."""
+        return f"{_LEVELS['DEBUG' if is_probe else 'INFO']}{span}{_START_TEXT}"
 
     def more(self, name: str, value: str) -> str:
         """One more fact behind the message."""
         return f" {name}={quoted(value)}"
 
     def end(
-        self,
-        now: str,
-        span: str,
-        level: str,
-        message: str,
-        status: int,
-        latency: int,
-        more: str,
+        self, span: str, level: str, message: str, status: int, latency: int, more: str
     ) -> str:
-        """A request's last line."""
+        """A request's last line, behind its time."""
         return (
-            f"{now} {level:>5} {span} status_code={status} "
+            f"{_LEVELS[level]}{span} status_code={status} "
             f"latency={latency}{_END_TEXT}{message}{more}"
         )
 
@@ -196,23 +186,24 @@ class _TextForm:
 class _JsonForm:
     """One object a line (contract)."""
 
-    def beginning(self, method: str, path: str, version: str) -> str:
-        """What comes before a request's id."""
-        return (
+    def stamp(self, second: int) -> str:
+        """What a line begins with."""
+        return f'{{"timestamp":"{stamp(second)}"'
+
+    def around(self, method: str, path: str, version: str) -> tuple[str, str]:
+        """A request's members, before and behind its id; still open at the end."""
+        before = (
             f'{{"method":{quoted(method)},"module":"smg","path":{quoted(path)},'
             f'"request_id":'
         )
+        return before, f',"version":"{version}"'
 
-    def span(self, beginning: str, version: str, identity: str) -> str:
-        """The members of a request, still open at the end."""
-        return f'{beginning}{identity},"version":"{version}"'
-
-    def start(self, now: str, span: str, is_probe: bool) -> str:
-        """A request's first line."""
+    def start(self, span: str, is_probe: bool) -> str:
+        """A request's first line, behind its time."""
         level = "DEBUG" if is_probe else "INFO"
         scope = f'{span},"name":"http_request"}}'
         return (
-            f'{{"timestamp":"{now}","level":"{level}",{_START_JSON}'
+            f',"level":"{level}",{_START_JSON}'
             f'"span":{scope},"spans":[{scope}]}}'
         )
 
@@ -221,23 +212,15 @@ class _JsonForm:
         return f',"{name}":{quoted(value)}'
 
     def end(
-        self,
-        now: str,
-        span: str,
-        level: str,
-        message: str,
-        status: int,
-        latency: int,
-        more: str,
+        self, span: str, level: str, message: str, status: int, latency: int, more: str
     ) -> str:
-        """A request's last line."""
+        """A request's last line, behind its time."""
         scope = (
             f'{span},"status_code":{status},"latency":{latency},'
             f'"name":"http_request"}}'
         )
         return (
-            f'{{"timestamp":"{now}","level":"{level}",'
-            f'"message":"{message}"{more},{_END_JSON}'
+            f',"level":"{level}","message":"{message}"{more},{_END_JSON}'
             f'"span":{scope},"spans":[{scope}]}}'
         )
 
@@ -250,6 +233,8 @@ def _place_json(target: str, place: tuple[str, int]) -> str:
     return f'"target":"{target}","filename":"{place[0]}","line_number":{place[1]},'
 
 
+# As wide as the longest, a blank on either side.
+_LEVELS = {level: f" {level:>5} " for level in ("DEBUG", "INFO", "WARN", "ERROR")}
 _STARTED_AT = place_of(RequestLog.started.__code__)
 _ENDED_AT = place_of(RequestLog.ended.__code__)
 _START_TEXT = _place_text(_REQUEST, _STARTED_AT) + _STARTED
