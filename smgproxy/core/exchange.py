@@ -40,8 +40,9 @@ class Exchange:
     dispatch/admit.py ``ticket``; dispatch/charge.py ``reservation``;
     dispatch/forward.py ``worker`` and ``done``; dispatch/fallback.py ``served_model``;
     whoever answers with an error
-    ``error_code``; dispatch/account.py ``span``; ``verdict`` only the methods here,
-    and ``phase`` too, but that dispatch/admit.py tells QUEUED and ADMITTED.
+    ``error_code``; dispatch/account.py ``counted`` and ``span``; ``verdict`` only the
+    methods here, and ``phase`` too, but that dispatch/admit.py tells QUEUED and
+    ADMITTED.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class Exchange:
         "committed_at",
         "status",
         "error_code",
+        "counted",
         "span",
     )
 
@@ -101,6 +103,7 @@ class Exchange:
         self.committed_at = 0.0
         self.status = 0
         self.error_code = ""
+        self.counted: Any = None  # the counters of its path
         self.span = ""  # the log's words for it
 
     def commit(self) -> None:

@@ -6,7 +6,7 @@ from smgproxy.core.clock import monotonic
 from smgproxy.core.errors import BodyAborted
 from smgproxy.core.exchange import Exchange, Verdict
 from smgproxy.telemetry.requestlog import RequestLog
-from smgproxy.telemetry.stats import HttpStats
+from smgproxy.telemetry.stats import HttpStats, PathStats
 
 # nginx's number for a client that left before its answer was complete.
 CLIENT_CLOSED_REQUEST = 499
@@ -23,27 +23,25 @@ class Account:
 
     def opened(self, exchange: Exchange) -> None:
         """A request arrived and its route is known."""
-        self._http.in_flight += 1
-        self._http.count_request(exchange.head.method, exchange.path)
+        http = self._http
+        http.in_flight += 1
+        exchange.counted = counted = http.of(exchange.head.method, exchange.path)
+        counted.requests += 1
         exchange.span = self._log.started(exchange.head, exchange.path, exchange.id)
 
     def finished(self, exchange: Exchange) -> None:
         """The exchange is over, one way or another."""
-        http = self._http
-        http.in_flight -= 1
+        self._http.in_flight -= 1
+        counted: PathStats = exchange.counted
         status, code = exchange.status, exchange.error_code
         if exchange.committed_at:
-            http.observe_head(
-                exchange.head.method,
-                exchange.path,
-                exchange.committed_at - exchange.opened_at,
-            )
+            counted.heads.observe(exchange.committed_at - exchange.opened_at)
         if exchange.verdict is Verdict.CLIENT_GONE:
             if code == BodyAborted.code:
                 status = BodyAborted.status  # it left within its streamed upload
             else:
                 status, code = CLIENT_CLOSED_REQUEST, "client_closed_request"
-        http.count_response(exchange.path, status, code)
+        counted.count_response(status, code)
         worker, served = exchange.worker, exchange.served_model
         self._log.ended(
             exchange.span,

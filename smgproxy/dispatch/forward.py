@@ -213,9 +213,9 @@ class Forwarder:
 
         ``is_named``: a flag names the model, so it has its label served or not.
         """
-        stats = self._stats
-        is_known = is_named or self._router.is_served(call.model)
-        model = stats.label(call.model, is_known)
+        stats, model = self._stats, call.model
+        if model is None or model not in stats.labels:
+            model = stats.label(model, is_named or self._router.is_served(model))
         stats.count_request(model, endpoint.name, is_stream)
         return model
 

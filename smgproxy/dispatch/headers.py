@@ -46,12 +46,9 @@ def headers_to_worker(
     own_key = worker.api_key
     if own_key is not None and b"authorization" in first and not has_gateway_key:
         own_key = None
-    passed = [
-        field
-        for field in head.headers
-        if field[0] in FORWARDED_TO_WORKER or field[0].startswith(FORWARDED_PREFIX)
-    ]
-    for name, value in passed:
+    for name, value in head.headers:
+        if name not in FORWARDED_TO_WORKER and not name.startswith(FORWARDED_PREFIX):
+            continue
         if name in _ONE_VALUE and first[name] is not value:
             continue
         if name in _IDS and not is_usable(value):
@@ -70,8 +67,10 @@ def headers_to_client(
 ) -> Headers:
     """A worker's headers without what is hop-by-hop or the gateway's to say."""
     headers = [field for field in reply.headers if field[0] not in WITHHELD_FROM_CLIENT]
-    headers.append((b"x-smg-routed-worker-id", worker.routed_id))
-    headers.append((b"x-request-id", exchange.id))
+    headers += (
+        (b"x-smg-routed-worker-id", worker.routed_id),
+        (b"x-request-id", exchange.id),
+    )
     if exchange.served_model is not None:
         headers.append((SERVED_MODEL, exchange.served_model))
     return headers

@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 RETRIED_STATUS_CODES = frozenset((408, 429, 502, 503, 504))
 # An engine's own failure is not worth asking the same engine again.
 RETRIED_ELSEWHERE = 500
+_NONE: frozenset[Worker] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,14 +111,12 @@ class Attempts:
     would have been made again had there been one left.
     """
 
-    __slots__ = ("_options", "_most", "charged", "made", "excluded", "is_exhausted")
+    __slots__ = ("_options", "charged", "made", "excluded", "is_exhausted")
 
     def __init__(self, options: RetryOptions) -> None:
         self._options = options
-        self._most = 1 if options.disable_retries else options.retry_max_retries
-        self.charged: set[Worker] = set()
+        self.charged = self.excluded = _NONE
         self.made = 0
-        self.excluded: frozenset[Worker] = frozenset()
         self.is_exhausted = False
 
     def begin(self) -> None:
@@ -167,7 +166,7 @@ class Attempts:
         """
         if worker in self.charged:
             return False
-        self.charged.add(worker)
+        self.charged |= {worker}
         return True
 
     def backoff_secs(self, draw: float) -> float:
@@ -175,6 +174,8 @@ class Attempts:
         return self._options.backoff_secs(self.made, draw)
 
     def _again(self, is_retryable: bool) -> bool:
-        is_left = self.made < self._most
+        options = self._options
+        most = 1 if options.disable_retries else options.retry_max_retries
+        is_left = self.made < most
         self.is_exhausted = is_retryable and not is_left
         return is_retryable and is_left

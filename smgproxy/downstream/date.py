@@ -18,20 +18,20 @@ class Date:
 
     def value(self) -> bytes:
         """The field value."""
-        self._look()
+        if int(time.time()) != self._second:
+            self._renew()
         return self._value
 
     def line(self) -> bytes:
         """The whole field line of HTTP/1.1."""
-        self._look()
+        if int(time.time()) != self._second:
+            self._renew()
         return self._line
 
-    def _look(self) -> None:
-        second = int(time.time())
-        if second != self._second:
-            self._second = second
-            self._value = formatdate(second, usegmt=True).encode()
-            self._line = b"date: %b\r\n" % self._value
+    def _renew(self) -> None:
+        self._second = second = int(time.time())
+        self._value = formatdate(second, usegmt=True).encode()
+        self._line = b"date: %b\r\n" % self._value
 
 
 date = Date()

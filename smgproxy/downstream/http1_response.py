@@ -71,9 +71,13 @@ class Http1Response(Sink):
         assert exchange is not None
         exchange.status = status = head.status
         exchange.committed_at = monotonic()
-        lines = [b": ".join(field) for field in head.headers]
-        lines.append(b"")
-        fields = b"\r\n".join(lines)
+        parts: list[bytes] = []
+        has_date = False
+        for name, value in head.headers:
+            parts += (name, b": ", value, b"\r\n")
+            if name == b"date":
+                has_date = True
+        fields = b"".join(parts)
         length = head.length
         if status == 101:
             self._switch(connection, exchange, fields)
@@ -99,7 +103,7 @@ class Http1Response(Sink):
             framing += b"connection: close\r\n"
         elif request.is_http10:
             framing += b"connection: keep-alive\r\n"
-        if head.get(b"date") is None:
+        if not has_date:
             framing += date.line()
         first = (_STATUS_10 if request.is_http10 else _STATUS_11)[status]
         self._pending = b"%b%b%b\r\n" % (first, fields, framing)
@@ -125,7 +129,7 @@ class Http1Response(Sink):
                 )
             elif end:
                 data = _LAST_CHUNK
-        elif self._left is not None:
+        elif self._left is not None and not (end and len(data) == self._left):
             data = self._within_length(data, end)
         if self._pending:
             if len(data) > _COPY_LIMIT:
@@ -189,8 +193,7 @@ class Http1Response(Sink):
     def _finish(self, connection: Http1Connection) -> None:
         exchange, self._exchange = self._exchange, None
         self._connection = None
-        if self.source is not None:
-            self.source = None
+        self.source = None
         if exchange is not None:
             exchange.complete()
         connection.on_response_end(self.keeps_alive)

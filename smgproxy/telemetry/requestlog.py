@@ -202,10 +202,7 @@ class _JsonForm:
         """A request's first line, behind its time."""
         level = "DEBUG" if is_probe else "INFO"
         scope = f'{span},"name":"http_request"}}'
-        return (
-            f',"level":"{level}",{_START_JSON}'
-            f'"span":{scope},"spans":[{scope}]}}'
-        )
+        return f',"level":"{level}",{_START_JSON}' f'"span":{scope},"spans":[{scope}]}}'
 
     def more(self, name: str, value: str) -> str:
         """One more member behind the message."""

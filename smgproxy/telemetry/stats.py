@@ -46,6 +46,25 @@ class Histogram:
         return buckets
 
 
+class PathStats:
+    """What clients asked of one path with one method, and what they were answered.
+
+    ``heads`` is how long requests waited for their response heads, in seconds.
+    """
+
+    __slots__ = ("requests", "responses", "heads")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.requests = 0
+        self.responses: dict[tuple[int, str], int] = {}  # status, error code
+        self.heads = Histogram(bounds)
+
+    def count_response(self, status: int, error_code: str) -> None:
+        """A response is out, or its client gone."""
+        key = (status, error_code)
+        self.responses[key] = self.responses.get(key, 0) + 1
+
+
 class HttpStats:
     """What clients asked and what they were answered.
 
@@ -53,32 +72,41 @@ class HttpStats:
     client chooses a label.
     """
 
-    __slots__ = ("in_flight", "requests", "responses", "durations", "_bounds")
+    __slots__ = ("in_flight", "_paths", "_bounds")
 
     def __init__(self, bounds: tuple[float, ...] = DURATION_BOUNDS) -> None:
         self.in_flight = 0
-        self.requests: dict[tuple[str, str], int] = {}  # method, path
-        self.responses: dict[tuple[str, int, str], int] = {}  # path, status, code
-        self.durations: dict[tuple[str, str], Histogram] = {}  # method, path
+        self._paths: dict[tuple[str, str], PathStats] = {}
         self._bounds = bounds
 
-    def count_request(self, method: str, path: str) -> None:
-        """A request arrived."""
+    def of(self, method: str, path: str) -> PathStats:
+        """The counters of a request, which are looked up once."""
         key = (method if method in METHODS else "OTHER", path)
-        self.requests[key] = self.requests.get(key, 0) + 1
+        counted = self._paths.get(key)
+        if counted is None:
+            counted = self._paths[key] = PathStats(self._bounds)
+        return counted
 
-    def count_response(self, path: str, status: int, error_code: str) -> None:
-        """A response is out, or its client gone."""
-        key = (path, status, error_code)
-        self.responses[key] = self.responses.get(key, 0) + 1
+    @property
+    def requests(self) -> dict[tuple[str, str], int]:
+        """How many arrived, by method and path."""
+        return {key: one.requests for key, one in self._paths.items() if one.requests}
 
-    def observe_head(self, method: str, path: str, secs: float) -> None:
-        """How long a request waited for its response head."""
-        key = (method if method in METHODS else "OTHER", path)
-        histogram = self.durations.get(key)
-        if histogram is None:
-            histogram = self.durations[key] = Histogram(self._bounds)
-        histogram.observe(secs)
+    @property
+    def responses(self) -> dict[tuple[str, int, str], int]:
+        """How many responses are over, by path, status and error code."""
+        found: dict[tuple[str, int, str], int] = {}
+        for (_, path), one in self._paths.items():
+            for answer, count in one.responses.items():
+                key = (path, *answer)
+                found[key] = found.get(key, 0) + count
+        return found
+
+    @property
+    def durations(self) -> dict[tuple[str, str], Histogram]:
+        """How long requests waited for their heads, by method and path."""
+        items = self._paths.items()
+        return {key: one.heads for key, one in items if any(one.heads.counts)}
 
 
 class RouterStats:
@@ -99,7 +127,7 @@ class RouterStats:
         "sheds",
         "backoffs",
         "durations",
-        "_labels",
+        "labels",
         "_bounds",
     )
 
@@ -115,14 +143,14 @@ class RouterStats:
         self.sheds = {"selection": 0, "dispatch": 0}  # by where they were found
         self.released_early_bytes = 0  # request bodies let go with their first send
         self.durations: dict[tuple[str, str], Histogram] = {}
-        self._labels: set[str] = set()
+        self.labels: set[str] = set()  # the models that were found to be served
         self._bounds = bounds
 
     def label(self, model: str | None, is_served: bool) -> str:
         """The label a model is counted under."""
         if not model or model == "unknown":
             return "unknown"
-        labels = self._labels
+        labels = self.labels
         if model in labels:
             return model
         if is_served and len(labels) < MAX_MODELS:

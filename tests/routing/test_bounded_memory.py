@@ -172,7 +172,9 @@ def test_100_000_junk_model_names_leave_nothing_and_the_page_does_not_grow() -> 
         with pytest.raises(ModelNotFound):
             router.pick(asked(model, read_text=lambda: "x"))
         page.router.count_error(label, "chat", "no_workers")
-        page.http.count_response("/v1/chat/completions", 404, "model_not_found")
+        page.http.of("POST", "/v1/chat/completions").count_response(
+            404, "model_not_found"
+        )
 
     _send(router, prompt("x"))
     ask("first")

@@ -91,8 +91,10 @@ def worker(url: str) -> Worker:
 
 def test_http_counters_carry_the_contracts_labels() -> None:
     page = Page()
-    page.http.count_request("POST", "/v1/chat/completions")
-    page.http.count_response("/v1/chat/completions", 503, "no_available_workers")
+    page.http.of("POST", "/v1/chat/completions").requests += 1
+    page.http.of("POST", "/v1/chat/completions").count_response(
+        503, "no_available_workers"
+    )
     found = page.read()
     path = "/v1/chat/completions"
     assert found[key("smg_http_requests_total", method="POST", path=path)] == 1
@@ -180,13 +182,13 @@ def test_a_lone_surrogate_in_a_model_name_does_not_break_the_page() -> None:
 
 def test_a_snapshot_shows_the_numbers_as_they_were() -> None:
     page = Page()
-    page.http.observe_head("GET", "/v1/models", 0.02)
-    page.http.count_request("GET", "/v1/models")
+    page.http.of("GET", "/v1/models").heads.observe(0.02)
+    page.http.of("GET", "/v1/models").requests += 1
     page.workers = [worker("http://a")]
     families = page.exposition.snapshot()
     before = [family.metric() for family in families]
-    page.http.observe_head("GET", "/v1/models", 0.02)
-    page.http.count_request("GET", "/v1/models")
+    page.http.of("GET", "/v1/models").heads.observe(0.02)
+    page.http.of("GET", "/v1/models").requests += 1
     page.workers[0].load = 3
     assert [family.metric() for family in families] == before
     # A page asked for later is another one.

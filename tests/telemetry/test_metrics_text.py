@@ -61,9 +61,9 @@ def families(page: Page) -> set[str]:
 def busy_page() -> Page:
     """A page on which every family has a sample."""
     page = Page()
-    page.http.count_request("POST", "/v1/chat/completions")
-    page.http.count_response("/v1/chat/completions", 200, "")
-    page.http.observe_head("POST", "/v1/chat/completions", 0.02)
+    page.http.of("POST", "/v1/chat/completions").requests += 1
+    page.http.of("POST", "/v1/chat/completions").count_response(200, "")
+    page.http.of("POST", "/v1/chat/completions").heads.observe(0.02)
     page.router.count_request("m", "chat", True)
     page.router.count_error("m", "chat", "timeout")
     page.router.count_upstream(504, "call_upstream_timeout")

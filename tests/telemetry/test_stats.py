@@ -24,8 +24,8 @@ def test_a_bound_belongs_to_the_bucket_below_it() -> None:
 def test_methods_outside_the_contract_share_a_label() -> None:
     stats = HttpStats()
     for method in ("GET", "BREW", "X" * 100):
-        stats.count_request(method, "other")
-        stats.observe_head(method, "other", 0.1)
+        stats.of(method, "other").requests += 1
+        stats.of(method, "other").heads.observe(0.1)
     assert stats.requests == {("GET", "other"): 1, ("OTHER", "other"): 2}
     assert set(stats.durations) == set(stats.requests)
 
