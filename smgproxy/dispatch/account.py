@@ -10,6 +10,7 @@ from smgproxy.telemetry.stats import HttpStats, PathStats
 
 # nginx's number for a client that left before its answer was complete.
 CLIENT_CLOSED_REQUEST = 499
+_CLIENT_GONE = Verdict.CLIENT_GONE
 
 
 class Account:
@@ -36,7 +37,7 @@ class Account:
         status, code = exchange.status, exchange.error_code
         if exchange.committed_at:
             counted.heads.observe(exchange.committed_at - exchange.opened_at)
-        if exchange.verdict is Verdict.CLIENT_GONE:
+        if exchange.verdict is _CLIENT_GONE:
             if code == BodyAborted.code:
                 status = BodyAborted.status  # it left within its streamed upload
             else:

@@ -140,12 +140,13 @@ class Forwarder:
                 if worker.dp_rank is not None:
                     call.body = await in_turns(rankless_steps(call.body))
                 told = _translated(endpoint, call, worker)
-                attempts.begin()
+                attempts.made += 1
                 leg, reply = await self._caller.call(
                     worker,
                     self._request(exchange, endpoint, call, worker, told),
                     worker.http_pool.timeout_secs,
-                    is_one_shot=self._releases(call, endpoint),
+                    is_one_shot=len(call.body) >= ONE_SHOT_BYTES
+                    and self._releases(call, endpoint),
                 )
                 if told is not None:
                     reply, whole = await answers.translate(worker, leg, reply, told)
@@ -239,14 +240,12 @@ class Forwarder:
         return WorkerRequest(b"POST", path, headers, body, call.model or "unknown")
 
     def _releases(self, call: Call, endpoint: Endpoint) -> bool:
-        """Whether the body is let go with its send: a large one without retries.
+        """Whether a large body is let go with its send: if there are no retries.
 
         What was read of a large one goes as soon as a worker is picked: its texts are
         a second copy of most of it, and views keep the first.
         """
         size = len(call.body)
-        if size < ONE_SHOT_BYTES:
-            return False
         if endpoint.translate is None:
             call.request = None
         if self._retries.is_enabled:

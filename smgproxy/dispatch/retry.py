@@ -119,10 +119,6 @@ class Attempts:
         self.made = 0
         self.is_exhausted = False
 
-    def begin(self) -> None:
-        """An attempt is sent."""
-        self.made += 1
-
     def retries_answer(
         self,
         worker: Worker,

@@ -40,6 +40,8 @@ from smgproxy.dispatch.identity import RequestIds
 from smgproxy.dispatch.options import DispatchOptions
 
 _log = logging.getLogger("smgproxy.serve")
+# What waits its turn at the gate; all else is answered by a control route.
+_GATED = (Endpoint, FormEndpoint, Carried)
 
 
 class Dispatcher:
@@ -110,11 +112,11 @@ class Dispatcher:
             action = action_of(route, head)
             if self._callers is not None:
                 self._identify(self._callers, exchange, route)
-            if isinstance(action, (Endpoint, FormEndpoint, Carried)):
+            if isinstance(action, _GATED):
                 gate = self.gate
                 if gate is not None and (turn := gate.enter(exchange)) is not None:
                     gate.take_turn(exchange, await turn)
-                if isinstance(action, (Endpoint, FormEndpoint)):
+                if not isinstance(action, Carried):
                     await self._forwarder.forward(exchange, action)
                 else:
                     await action.carry(exchange)
@@ -219,7 +221,7 @@ class SideDispatcher:
         try:
             route, params = self._routes.match(exchange.head.path)
             action = action_of(route, exchange.head)
-            assert not isinstance(action, (Endpoint, FormEndpoint, Carried))
+            assert not isinstance(action, _GATED)
             reply = await action(ControlRequest(exchange.head, params, b"", b""))
         except GatewayError as error:
             reply = Reply(error.status, b"")

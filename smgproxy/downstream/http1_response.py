@@ -71,16 +71,15 @@ class Http1Response(Sink):
         assert exchange is not None
         exchange.status = status = head.status
         exchange.committed_at = monotonic()
-        parts: list[bytes] = []
+        parts = [(_STATUS_10 if request.is_http10 else _STATUS_11)[status]]
         has_date = False
         for name, value in head.headers:
             parts += (name, b": ", value, b"\r\n")
             if name == b"date":
                 has_date = True
-        fields = b"".join(parts)
         length = head.length
         if status == 101:
-            self._switch(connection, exchange, fields)
+            self._switch(connection, exchange, b"".join(parts[1:]))
             return
         if status == 204 or status == 304:
             framing = b""
@@ -105,8 +104,8 @@ class Http1Response(Sink):
             framing += b"connection: keep-alive\r\n"
         if not has_date:
             framing += date.line()
-        first = (_STATUS_10 if request.is_http10 else _STATUS_11)[status]
-        self._pending = b"%b%b%b\r\n" % (first, fields, framing)
+        parts += (framing, b"\r\n")
+        self._pending = b"".join(parts)
 
     def write(self, data: bytes, end: bool = False) -> None:
         """Frame and send the next bytes, with a held-back head before them."""

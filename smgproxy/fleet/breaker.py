@@ -33,6 +33,8 @@ class BreakerState(IntEnum):
     HALF_OPEN = 2
 
 
+# Every request asks for them, and an enumeration is slow to give a member.
+_OPEN, _HALF_OPEN = BreakerState.OPEN, BreakerState.HALF_OPEN
 TRANSITIONS = (
     (BreakerState.CLOSED, BreakerState.OPEN),
     (BreakerState.OPEN, BreakerState.HALF_OPEN),
@@ -132,7 +134,7 @@ class CircuitBreaker:
 
     def admits(self, now: float) -> bool:
         """Whether the worker may be picked; this check is what ends the timeout."""
-        if self.state is BreakerState.OPEN:
+        if self.state is _OPEN:
             if now < self.reopens_at:
                 return False
             self._try_out()
@@ -165,8 +167,8 @@ class CircuitBreaker:
         self.successes += 1
         self.success_streak += 1
         self.failure_streak = 0
-        is_over = self.success_streak >= self.settings.success_threshold
-        if self.state is BreakerState.HALF_OPEN and is_over:
+        threshold = self.settings.success_threshold
+        if self.state is _HALF_OPEN and self.success_streak >= threshold:
             self.success_streak = 0
             self._move(BreakerState.CLOSED)
 

@@ -130,7 +130,8 @@ class RequestLog:
         else:
             # The client's own spelling: of those there may be any number.
             around = self._form.around(method, path, version)
-        return around[0] + quoted(request_id.decode()) + around[1]
+        before, behind = around
+        return f"{before}{quoted(request_id.decode())}{behind}"
 
     def _worker(self, url: str) -> str:
         if len(self._workers) >= MAX_WORKERS:

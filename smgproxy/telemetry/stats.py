@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import defaultdict
 
 # Seconds; the contract's buckets of every duration histogram.
 DURATION_BOUNDS = (
@@ -56,13 +57,15 @@ class PathStats:
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.requests = 0
-        self.responses: dict[tuple[int, str], int] = {}  # status, error code
+        self.responses: defaultdict[tuple[int, str], int] = defaultdict(
+            int
+        )  # status, error code
         self.heads = Histogram(bounds)
 
     def count_response(self, status: int, error_code: str) -> None:
         """A response is out, or its client gone."""
         key = (status, error_code)
-        self.responses[key] = self.responses.get(key, 0) + 1
+        self.responses[key] += 1
 
 
 class HttpStats:
@@ -132,13 +135,13 @@ class RouterStats:
     )
 
     def __init__(self, bounds: tuple[float, ...] = DURATION_BOUNDS) -> None:
-        self.requests: dict[tuple[str, str, bool], int] = {}
-        self.errors: dict[tuple[str, str, str], int] = {}
-        self.upstream: dict[tuple[int, str], int] = {}
+        self.requests: defaultdict[tuple[str, str, bool], int] = defaultdict(int)
+        self.errors: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+        self.upstream: defaultdict[tuple[int, str], int] = defaultdict(int)
         # By how a request's body travelled, "buffered" or "streamed", and why.
-        self.body_paths: dict[tuple[str, str], int] = {}
-        self.retries: dict[str, int] = {}  # by endpoint
-        self.exhausted: dict[str, int] = {}  # by endpoint
+        self.body_paths: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.retries: defaultdict[str, int] = defaultdict(int)  # by endpoint
+        self.exhausted: defaultdict[str, int] = defaultdict(int)  # by endpoint
         self.backoffs: dict[int, Histogram] = {}  # by number of the retry
         self.sheds = {"selection": 0, "dispatch": 0}  # by where they were found
         self.released_early_bytes = 0  # request bodies let go with their first send
@@ -161,26 +164,26 @@ class RouterStats:
     def count_request(self, model: str, endpoint: str, is_stream: bool) -> None:
         """A request was routed, or could not be."""
         key = (model, endpoint, is_stream)
-        self.requests[key] = self.requests.get(key, 0) + 1
+        self.requests[key] += 1
 
     def count_error(self, model: str, endpoint: str, error_type: str) -> None:
         """A routed request failed."""
         key = (model, endpoint, error_type)
-        self.errors[key] = self.errors.get(key, 0) + 1
+        self.errors[key] += 1
 
     def count_upstream(self, status: int, error_code: str) -> None:
         """An attempt was answered, by a worker or by an error of ours."""
         key = (status, error_code)
-        self.upstream[key] = self.upstream.get(key, 0) + 1
+        self.upstream[key] += 1
 
     def count_body_path(self, is_streamed: bool, reason: str) -> None:
         """It was decided how a request's body travels."""
         key = ("streamed" if is_streamed else "buffered", reason)
-        self.body_paths[key] = self.body_paths.get(key, 0) + 1
+        self.body_paths[key] += 1
 
     def count_retry(self, endpoint: str, number: int, secs: float) -> None:
         """An attempt is made again; ``number`` is 1 for the first time."""
-        self.retries[endpoint] = self.retries.get(endpoint, 0) + 1
+        self.retries[endpoint] += 1
         histogram = self.backoffs.get(number)
         if histogram is None:
             histogram = self.backoffs[number] = Histogram(BACKOFF_BOUNDS)
@@ -188,7 +191,7 @@ class RouterStats:
 
     def count_exhausted(self, endpoint: str) -> None:
         """A request's last attempt failed, and would have been made again."""
-        self.exhausted[endpoint] = self.exhausted.get(endpoint, 0) + 1
+        self.exhausted[endpoint] += 1
 
     def observe(self, model: str, endpoint: str, secs: float) -> None:
         """How long a request that did not fail was in the router's hands."""
