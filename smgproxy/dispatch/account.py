@@ -42,7 +42,7 @@ class Account:
                 status = BodyAborted.status  # it left within its streamed upload
             else:
                 status, code = CLIENT_CLOSED_REQUEST, "client_closed_request"
-        counted.count_response(status, code)
+        counted.responses[status, code] += 1
         worker, served = exchange.worker, exchange.served_model
         self._log.ended(
             exchange.span,

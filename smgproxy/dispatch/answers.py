@@ -54,7 +54,7 @@ class Answers:
 
     def note_answer(self, worker: Worker, status: int, attempts: Attempts) -> None:
         """A worker's response head came."""
-        self._stats.count_upstream(status, "")
+        self._stats.upstream[status, ""] += 1
         if status >= 500:
             _charge(worker, _answer_type(status))
         # A failure counts once for a request and worker, a success each time.
@@ -79,7 +79,7 @@ class Answers:
     ) -> None:
         """A worker's answer was relayed to its end."""
         if status < 400:
-            self._stats.observe(model, endpoint.name, secs)
+            self._stats.durations[model, endpoint.name].observe(secs)
         else:
             self._stats.count_error(model, endpoint.name, _answer_type(status))
 
@@ -121,7 +121,7 @@ class Answers:
             body = told.answer(reply.status, body)
         except InvalidDecisionsResponse as error:
             error.headers = _routed(worker)
-            self._stats.count_upstream(error.status, str(error.code))
+            self._stats.upstream[error.status, str(error.code)] += 1
             raise
         return ResponseHead(reply.status, [(b"content-type", JSON)], None), body
 

@@ -167,7 +167,7 @@ class Forwarder:
                     break
             except GatewayError as error:
                 if leg is None:  # one count an attempt: an answer has its own
-                    self._stats.count_upstream(error.status, str(error.code))
+                    self._stats.upstream[error.status, str(error.code)] += 1
                 if worker is not None:
                     answers.note_failure(worker, error, attempts)
                 if exchange.phase >= Phase.COMMITTED or not attempts.retries_error(
@@ -217,7 +217,7 @@ class Forwarder:
         stats, model = self._stats, call.model
         if model is None or model not in stats.labels:
             model = stats.label(model, is_named or self._router.is_served(model))
-        stats.count_request(model, endpoint.name, is_stream)
+        stats.requests[model, endpoint.name, is_stream] += 1
         return model
 
     def _request(

@@ -61,7 +61,7 @@ class Once:
                 answers.answer_whole(exchange, worker, reply, whole)
         except GatewayError as error:
             if leg is None:  # one count an attempt: an answer has its own
-                self._stats.count_upstream(error.status, str(error.code))
+                self._stats.upstream[error.status, str(error.code)] += 1
             answers.note_failure(worker, error, attempts)
             answers.note_error(error, model, endpoint)
             raise

@@ -55,13 +55,13 @@ class Picks:
                 served, worker = model, self.router.pick(model, monotonic())
         except GatewayError as error:
             label = stats.label(model, False)
-            stats.count_request(label, endpoint.name, is_stream)
-            stats.count_upstream(error.status, str(error.code))
+            stats.requests[label, endpoint.name, is_stream] += 1
+            stats.upstream[error.status, str(error.code)] += 1
             self.answers.note_error(error, label, endpoint)
             raise
         exchange.worker = worker
         label = stats.label(model, True)
-        stats.count_request(label, endpoint.name, is_stream)
+        stats.requests[label, endpoint.name, is_stream] += 1
         worker.count_request(asked_of_worker(exchange, label))
         return Attempt(self, worker, served, label, endpoint)
 
@@ -127,6 +127,6 @@ class Attempt:
             owner.answers.note_end(self._status, self._label, self._endpoint, secs)
         elif isinstance(error, GatewayError):
             if leg is None:  # one count an attempt: an answer has its own
-                owner.stats.count_upstream(error.status, str(error.code))
+                owner.stats.upstream[error.status, str(error.code)] += 1
             owner.answers.note_failure(self.worker, error, self._attempts)
             owner.answers.note_error(error, self._label, self._endpoint)

@@ -133,7 +133,7 @@ class Transcriptions:
                 raise RanksNotSupported(endpoint.path)
         except GatewayError as error:
             self._count(parcel)
-            stats.count_upstream(error.status, str(error.code))
+            stats.upstream[error.status, str(error.code)] += 1
             self._answers.note_error(error, parcel.label, endpoint)
             raise
 
@@ -142,7 +142,7 @@ class Transcriptions:
         if not parcel.is_counted:
             parcel.is_counted = True
             is_stream = parcel.form.is_stream
-            self._stats.count_request(parcel.label, parcel.endpoint.name, is_stream)
+            self._stats.requests[parcel.label, parcel.endpoint.name, is_stream] += 1
 
     async def _pass_on(self, parcel: _Parcel, sink: FormSink) -> None:
         """What has come so far, and the rest as it comes in."""

@@ -77,7 +77,7 @@ class Uploads:
             if self._budgets is not None:
                 reserve_unread(self._budgets, exchange)
             worker = routed.worker
-            self._stats.count_request(_MODEL, endpoint.name, False)
+            self._stats.requests[_MODEL, endpoint.name, False] += 1
             await self._once.attempt(
                 exchange,
                 endpoint,
@@ -118,4 +118,4 @@ class Uploads:
 def note_departure(exchange: Exchange, stats: RouterStats) -> None:
     """The client left within its upload, and that is what is counted."""
     exchange.error_code = BodyAborted.code
-    stats.count_upstream(BodyAborted.status, BodyAborted.code)
+    stats.upstream[BodyAborted.status, BodyAborted.code] += 1

@@ -50,22 +50,16 @@ class Histogram:
 class PathStats:
     """What clients asked of one path with one method, and what they were answered.
 
-    ``heads`` is how long requests waited for their response heads, in seconds.
+    ``responses`` are those that are out, and clients that left, by status and error
+    code; ``heads`` is how long requests waited for their response heads, in seconds.
     """
 
     __slots__ = ("requests", "responses", "heads")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.requests = 0
-        self.responses: defaultdict[tuple[int, str], int] = defaultdict(
-            int
-        )  # status, error code
+        self.responses: defaultdict[tuple[int, str], int] = defaultdict(int)
         self.heads = Histogram(bounds)
-
-    def count_response(self, status: int, error_code: str) -> None:
-        """A response is out, or its client gone."""
-        key = (status, error_code)
-        self.responses[key] += 1
 
 
 class HttpStats:
@@ -116,7 +110,10 @@ class RouterStats:
     """What was routed to HTTP workers, by model and endpoint.
 
     A model's label is its name if some worker serves it, "unknown" when the request
-    named none, and "other" for the rest, because clients choose those.
+    named none, and "other" for the rest, because clients choose those. ``requests``
+    were routed, or could not be; ``upstream`` are attempts by their answer's status
+    and error code, a worker's or one of ours; ``durations`` is how long requests that
+    did not fail were in the router's hands, in seconds.
     """
 
     __slots__ = (
@@ -131,7 +128,6 @@ class RouterStats:
         "backoffs",
         "durations",
         "labels",
-        "_bounds",
     )
 
     def __init__(self, bounds: tuple[float, ...] = DURATION_BOUNDS) -> None:
@@ -145,9 +141,10 @@ class RouterStats:
         self.backoffs: dict[int, Histogram] = {}  # by number of the retry
         self.sheds = {"selection": 0, "dispatch": 0}  # by where they were found
         self.released_early_bytes = 0  # request bodies let go with their first send
-        self.durations: dict[tuple[str, str], Histogram] = {}
+        self.durations: defaultdict[tuple[str, str], Histogram] = defaultdict(
+            lambda: Histogram(bounds)
+        )
         self.labels: set[str] = set()  # the models that were found to be served
-        self._bounds = bounds
 
     def label(self, model: str | None, is_served: bool) -> str:
         """The label a model is counted under."""
@@ -161,25 +158,13 @@ class RouterStats:
             return model
         return "other"
 
-    def count_request(self, model: str, endpoint: str, is_stream: bool) -> None:
-        """A request was routed, or could not be."""
-        key = (model, endpoint, is_stream)
-        self.requests[key] += 1
-
     def count_error(self, model: str, endpoint: str, error_type: str) -> None:
         """A routed request failed."""
-        key = (model, endpoint, error_type)
-        self.errors[key] += 1
-
-    def count_upstream(self, status: int, error_code: str) -> None:
-        """An attempt was answered, by a worker or by an error of ours."""
-        key = (status, error_code)
-        self.upstream[key] += 1
+        self.errors[model, endpoint, error_type] += 1
 
     def count_body_path(self, is_streamed: bool, reason: str) -> None:
         """It was decided how a request's body travels."""
-        key = ("streamed" if is_streamed else "buffered", reason)
-        self.body_paths[key] += 1
+        self.body_paths["streamed" if is_streamed else "buffered", reason] += 1
 
     def count_retry(self, endpoint: str, number: int, secs: float) -> None:
         """An attempt is made again; ``number`` is 1 for the first time."""
@@ -192,14 +177,6 @@ class RouterStats:
     def count_exhausted(self, endpoint: str) -> None:
         """A request's last attempt failed, and would have been made again."""
         self.exhausted[endpoint] += 1
-
-    def observe(self, model: str, endpoint: str, secs: float) -> None:
-        """How long a request that did not fail was in the router's hands."""
-        key = (model, endpoint)
-        histogram = self.durations.get(key)
-        if histogram is None:
-            histogram = self.durations[key] = Histogram(self._bounds)
-        histogram.observe(secs)
 
 
 class LoopStats:

@@ -168,13 +168,12 @@ def test_100_000_junk_model_names_leave_nothing_and_the_page_does_not_grow() -> 
     def ask(model: str) -> None:
         """As dispatch counts a request and the error it ends in."""
         label = page.router.label(model, router.is_served(model))
-        page.router.count_request(label, "chat", False)
+        page.router.requests[label, "chat", False] += 1
         with pytest.raises(ModelNotFound):
             router.pick(asked(model, read_text=lambda: "x"))
         page.router.count_error(label, "chat", "no_workers")
-        page.http.of("POST", "/v1/chat/completions").count_response(
-            404, "model_not_found"
-        )
+        counted = page.http.of("POST", "/v1/chat/completions")
+        counted.responses[404, "model_not_found"] += 1
 
     _send(router, prompt("x"))
     ask("first")

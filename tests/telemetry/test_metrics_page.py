@@ -91,10 +91,9 @@ def worker(url: str) -> Worker:
 
 def test_http_counters_carry_the_contracts_labels() -> None:
     page = Page()
-    page.http.of("POST", "/v1/chat/completions").requests += 1
-    page.http.of("POST", "/v1/chat/completions").count_response(
-        503, "no_available_workers"
-    )
+    counted = page.http.of("POST", "/v1/chat/completions")
+    counted.requests += 1
+    counted.responses[503, "no_available_workers"] += 1
     found = page.read()
     path = "/v1/chat/completions"
     assert found[key("smg_http_requests_total", method="POST", path=path)] == 1

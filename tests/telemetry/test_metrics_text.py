@@ -62,12 +62,12 @@ def busy_page() -> Page:
     """A page on which every family has a sample."""
     page = Page()
     page.http.of("POST", "/v1/chat/completions").requests += 1
-    page.http.of("POST", "/v1/chat/completions").count_response(200, "")
+    page.http.of("POST", "/v1/chat/completions").responses[200, ""] += 1
     page.http.of("POST", "/v1/chat/completions").heads.observe(0.02)
-    page.router.count_request("m", "chat", True)
+    page.router.requests["m", "chat", True] += 1
     page.router.count_error("m", "chat", "timeout")
-    page.router.count_upstream(504, "call_upstream_timeout")
-    page.router.observe("m", "chat", 0.02)
+    page.router.upstream[504, "call_upstream_timeout"] += 1
+    page.router.durations["m", "chat"].observe(0.02)
     one = worker("http://a")
     one.requests["m"] = one.selections["m", "random"] = 1
     one.last_report = {"loads": [{"dp_rank": 0}]}
