@@ -78,7 +78,9 @@ class JobBoard:
         "_latest",
     )
 
-    def __init__(self, background: Background, capacity: int, concurrency: int) -> None:
+    def __init__(
+        self, background: Background, capacity: int, concurrency: int
+    ) -> None:
         self._background = background
         self._capacity = capacity
         self._concurrency = concurrency
