@@ -59,10 +59,11 @@ class Answers:
             _charge(worker, _answer_type(status))
         # A failure counts once for a request and worker, a success each time.
         breaker = worker.breaker
-        if status not in breaker.settings.failure_status_codes or attempts.charges(
-            worker
-        ):
-            breaker.note_status(status, monotonic())
+        if status in breaker.settings.failure_status_codes:
+            if attempts.charges(worker):
+                breaker.note_status(status, monotonic())
+        elif status not in breaker.settings.capacity_status_codes:
+            breaker.note_success()
 
     def note_failure(
         self, worker: Worker, error: GatewayError, attempts: Attempts
@@ -100,8 +101,9 @@ class Answers:
             raise _too_large(worker, limit)
         exchange.commit()
         response = exchange.response
-        headers = headers_to_client(reply, exchange, worker)
-        response.start(ResponseHead(reply.status, headers, len(body)))
+        reply.headers = headers_to_client(reply, exchange, worker)
+        reply.length = len(body)
+        response.start(reply)
         response.write(body, True)
         if exchange.reservation is not None:
             settle(exchange.reservation, reply.status, body)

@@ -65,7 +65,7 @@ class Uploads:
             except GatewayError:
                 # A buffered body may name a model, and so find the right error.
                 routed, path = None, NO_AVAILABLE_WORKER
-        self._stats.count_body_path(*path)
+        self._stats.count_body_path(path.is_streamed, path.reason)
         return routed
 
     async def forward(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from email.utils import formatdate
+from time import time
 
 
 class Date:
@@ -18,18 +18,18 @@ class Date:
 
     def value(self) -> bytes:
         """The field value."""
-        if int(time.time()) != self._second:
+        if int(time()) != self._second:
             self._renew()
         return self._value
 
     def line(self) -> bytes:
         """The whole field line of HTTP/1.1."""
-        if int(time.time()) != self._second:
+        if int(time()) != self._second:
             self._renew()
         return self._line
 
     def _renew(self) -> None:
-        self._second = second = int(time.time())
+        self._second = second = int(time())
         self._value = formatdate(second, usegmt=True).encode()
         self._line = b"date: %b\r\n" % self._value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from enum import Enum
 from typing import Any
 from urllib.parse import urlsplit
@@ -149,7 +150,8 @@ class Worker:
         self.overload: OverloadLimits | None = None  # its own, if it has any
         self.is_overloaded = False  # the verdict on its last load report
         self.active_keys = 0  # routing keys with requests in flight here
-        self.requests: dict[str, int] = {}  # sends by model label, one per attempt
+        # Sends by model label, one per attempt.
+        self.requests: dict[str, int] = defaultdict(int)
         self.selections: dict[tuple[str, str], int] = {}  # by (model, policy)
         self.backend_errors = 0  # answers of 5xx (504 aside) and failed sends
         self.timeouts = 0  # answers of 504 and request timeouts
@@ -194,7 +196,7 @@ class Worker:
         """Count a send; its own model's, where the request or its label names none."""
         if model is None or model == "unknown":
             model = self.model_id or "unknown"
-        self.requests[model] = self.requests.get(model, 0) + 1
+        self.requests[model] += 1
 
     def served_names(self) -> set[str]:
         """The ids and aliases of its cards."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
+from time import time
 
 from smgproxy.core.message import RequestHead
 from smgproxy.telemetry.logs import LEVELS, place_of, printable, quoted, stamp
@@ -107,7 +107,7 @@ class RequestLog:
 
     def _keep(self, line: str) -> None:
         """Keep a line that still lacks its time."""
-        now = int(time.time())
+        now = int(time())
         if now != self._second:
             self._second, self._stamp = now, self._form.stamp(now)
         waiting = self._waiting

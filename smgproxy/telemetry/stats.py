@@ -69,20 +69,17 @@ class HttpStats:
     client chooses a label.
     """
 
-    __slots__ = ("in_flight", "_paths", "_bounds")
+    __slots__ = ("in_flight", "_paths")
 
     def __init__(self, bounds: tuple[float, ...] = DURATION_BOUNDS) -> None:
         self.in_flight = 0
-        self._paths: dict[tuple[str, str], PathStats] = {}
-        self._bounds = bounds
+        self._paths: defaultdict[tuple[str, str], PathStats] = defaultdict(
+            lambda: PathStats(bounds)
+        )
 
     def of(self, method: str, path: str) -> PathStats:
         """The counters of a request, which are looked up once."""
-        key = (method if method in METHODS else "OTHER", path)
-        counted = self._paths.get(key)
-        if counted is None:
-            counted = self._paths[key] = PathStats(self._bounds)
-        return counted
+        return self._paths[method if method in METHODS else "OTHER", path]
 
     @property
     def requests(self) -> dict[tuple[str, str], int]:
