@@ -96,13 +96,13 @@ class Answers:
         self, exchange: Exchange, worker: Worker, reply: ResponseHead, body: bytes
     ) -> None:
         """Relay a reply that was read to its end, so that a broken one is an error."""
-        limit = self._options.max_payload_size
-        if len(body) > limit:
+        length, limit = len(body), self._options.max_payload_size
+        if length > limit:
             raise _too_large(worker, limit)
         exchange.commit()
         response = exchange.response
         reply.headers = headers_to_client(reply, exchange, worker)
-        reply.length = len(body)
+        reply.length = length
         response.start(reply)
         response.write(body, True)
         if exchange.reservation is not None:
