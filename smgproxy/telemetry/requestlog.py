@@ -168,7 +168,7 @@ class _TextForm:
 
     def start(self, span: str, is_probe: bool) -> str:
         """A request's first line, behind its time."""
-        return f"{_LEVELS['DEBUG' if is_probe else 'INFO']}{span}{_START_TEXT}"
+        return f"{_PADDED['DEBUG' if is_probe else 'INFO']}{span}{_START_TEXT}"
 
     def more(self, name: str, value: str) -> str:
         """One more fact behind the message."""
@@ -179,7 +179,7 @@ class _TextForm:
     ) -> str:
         """A request's last line, behind its time."""
         return (
-            f"{_LEVELS[level]}{span} status_code={status} "
+            f"{_PADDED[level]}{span} status_code={status} "
             f"latency={latency}{_END_TEXT}{message}{more}"
         )
 
@@ -203,7 +203,7 @@ class _JsonForm:
         """A request's first line, behind its time."""
         level = "DEBUG" if is_probe else "INFO"
         scope = f'{span},"name":"http_request"}}'
-        return f',"level":"{level}",{_START_JSON}' f'"span":{scope},"spans":[{scope}]}}'
+        return f',"level":"{level}",{_START_JSON}"span":{scope},"spans":[{scope}]}}'
 
     def more(self, name: str, value: str) -> str:
         """One more member behind the message."""
@@ -232,7 +232,7 @@ def _place_json(target: str, place: tuple[str, int]) -> str:
 
 
 # As wide as the longest, a blank on either side.
-_LEVELS = {level: f" {level:>5} " for level in ("DEBUG", "INFO", "WARN", "ERROR")}
+_PADDED = {level: f" {level:>5} " for level in ("DEBUG", "INFO", "WARN", "ERROR")}
 _STARTED_AT = place_of(RequestLog.started.__code__)
 _ENDED_AT = place_of(RequestLog.ended.__code__)
 _START_TEXT = _place_text(_REQUEST, _STARTED_AT) + _STARTED
