@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 # A client that has sent so much of a body has not opened its stream for nothing.
-PAID_BYTES = 4096
+PAID_BYTES = 1024
 
 
 class Http2Request(Source):
