@@ -55,7 +55,8 @@ class File(Protocol):
 class TranscriptionForm:
     """Takes a form's parts: texts are kept, the file goes to ``file``."""
 
-    __slots__ = ("file", "_fields", "_granularities", "_name", "_text") + (
+    __slots__ = (
+        *("file", "_fields", "_granularities", "_name", "_text"),
         *("_text_bytes", "_has_file", "_filename", "_content_type"),
     )
 

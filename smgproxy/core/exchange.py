@@ -39,10 +39,9 @@ class Exchange:
     dispatch/serve.py ``task``, ``id``, ``path``, ``tenant`` and ``has_gateway_key``;
     dispatch/admit.py ``ticket``; dispatch/charge.py ``reservation``;
     dispatch/forward.py ``worker`` and ``done``; dispatch/fallback.py ``served_model``;
-    whoever answers with an error
-    ``error_code``; dispatch/account.py ``counted`` and ``span``; ``verdict`` only the
-    methods here, and ``phase`` too, but that dispatch/admit.py tells QUEUED and
-    ADMITTED.
+    whoever answers with an error ``error_code``; dispatch/account.py ``counted`` and
+    ``span``; ``verdict`` only the methods here, and ``phase`` too, but that
+    dispatch/admit.py tells QUEUED and ADMITTED.
     """
 
     __slots__ = (

@@ -81,7 +81,8 @@ class Passage(Source):
 class FormSink(Sink):
     """Feeds a client's body to the reader of its form, for one coroutine."""
 
-    __slots__ = ("_form", "_spool", "_reader", "_limit", "_size", "_passage") + (
+    __slots__ = (
+        *("_form", "_spool", "_reader", "_limit", "_size", "_passage"),
         *("_tail", "_loop", "_waiter", "is_whole", "_is_deciding"),
     )
 

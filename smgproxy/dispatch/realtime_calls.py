@@ -45,7 +45,8 @@ NAMES = {
 class RealtimeCall:
     """One of these routes."""
 
-    __slots__ = ("endpoint", "_canonical", "_picks", "_upstream") + (
+    __slots__ = (
+        *("endpoint", "_canonical", "_picks", "_upstream"),
         *("_large_bodies", "_limit", "_budgets"),
     )
 

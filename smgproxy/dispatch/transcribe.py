@@ -38,7 +38,8 @@ from smgproxy.upstream.leg import Leg
 class Transcriptions:
     """Carries forms with audio to HTTP workers, once each."""
 
-    __slots__ = ("_reader", "_router", "_upstream", "_stats", "_budgets") + (
+    __slots__ = (
+        *("_reader", "_router", "_upstream", "_stats", "_budgets"),
         *("_answers", "_once", "_limit", "_may_pass", "_loop", "_fallbacks"),
     )
 
@@ -216,7 +217,8 @@ class Transcriptions:
 class _Parcel:
     """A form as its worker gets it; ``asked`` is the model it was sent for."""
 
-    __slots__ = ("exchange", "endpoint", "form", "asked", "routed", "fallback") + (
+    __slots__ = (
+        *("exchange", "endpoint", "form", "asked", "routed", "fallback"),
         *("label", "is_counted", "_boundary"),
     )
 

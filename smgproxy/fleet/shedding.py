@@ -30,7 +30,8 @@ class Shedding:
         """The refusal when every worker of a model is overloaded."""
         return OverloadShed(
             f"All workers for model '{model}' are overloaded",
-            *(self.retry_secs, "selection"),
+            self.retry_secs,
+            "selection",
         )
 
     def at_dispatch(self, worker: Worker, model: str) -> OverloadShed:
@@ -38,5 +39,6 @@ class Shedding:
         return OverloadShed(
             f"Worker '{worker.url}' for model '{model}' became overloaded before "
             "dispatch",
-            *(self.retry_secs, "dispatch"),
+            self.retry_secs,
+            "dispatch",
         )

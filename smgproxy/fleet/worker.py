@@ -123,9 +123,8 @@ class Worker:
         # Model cards as GET /workers shows them; the first is the model served.
         self.models: list[dict[str, Any]] = []
         self.labels: dict[str, str] = {}
-        self.dp_size: int | None = (
-            None  # ranks of its engine, where they are told apart
-        )
+        # Ranks of its engine, where they are told apart.
+        self.dp_size: int | None = None
         self.worker_type = "regular"
         self.runtime_type = "unspecified"
         self.priority = 50

@@ -65,16 +65,10 @@ def boundary_of(content_type: bytes | None) -> bytes:
 class FormReader:
     """Reads one form; parts that have no name are passed over."""
 
-    __slots__ = ("_parts", "_parser", "_opening", "_before", "_is_ended") + (
-        *(
-            "_delimiters",
-            "_seam",
-            "_field",
-            "_value",
-            "_headers",
-            "_name",
-            "_is_in_part",
-        ),
+    __slots__ = (
+        *("_parts", "_parser", "_opening", "_before", "_is_ended"),
+        *("_delimiters", "_seam", "_field", "_value", "_headers", "_name"),
+        "_is_in_part",
     )
 
     def __init__(self, boundary: bytes, parts: Parts) -> None:
