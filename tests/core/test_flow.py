@@ -17,16 +17,6 @@ def _too_large() -> Exception:
     return ValueError("too large")
 
 
-@pytest.fixture
-def source() -> ScriptedSource:
-    return ScriptedSource()
-
-
-@pytest.fixture
-def sink() -> ScriptedSink:
-    return ScriptedSink()
-
-
 def test_join_delivers_what_has_gathered(
     source: ScriptedSource, sink: ScriptedSink
 ) -> None:

@@ -21,16 +21,6 @@ def _too_large() -> Exception:
     return ValueError("too large")
 
 
-@pytest.fixture
-def source() -> ScriptedSource:
-    return ScriptedSource()
-
-
-@pytest.fixture
-def sink() -> ScriptedSink:
-    return ScriptedSink()
-
-
 def test_small_pieces_that_wait_are_put_together_where_nobody_needs_them_apart(
     source: ScriptedSource, sink: ScriptedSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

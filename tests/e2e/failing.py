@@ -50,10 +50,7 @@ async def breaks_off(connection: Connection, request: Received) -> None:
 
 async def ask(stage: Stage, request: bytes = b"") -> Answer:
     """One request by a client of its own."""
-    client = await stage.client()
-    answer = await client.ask(request or post())
-    client.close()
-    return answer
+    return await stage.ask(request or post())
 
 
 def outcome(answer: Answer) -> tuple[int, str]:

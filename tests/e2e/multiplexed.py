@@ -47,11 +47,7 @@ def play_http2(
 
 async def ask(stage: Stage, body: bytes = BODY) -> Answer:
     """One request, over a connection of its own."""
-    client = await stage.client()
-    try:
-        return await client.ask(post(body))
-    finally:
-        client.close()
+    return await stage.ask(post(body))
 
 
 async def ask_all(stage: Stage, count: int) -> list[Answer]:

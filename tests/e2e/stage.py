@@ -22,7 +22,7 @@ from smgproxy.routing.router import RoutingOptions
 from smgproxy.server_options import ServerOptions
 from smgproxy.settings import Settings
 from smgproxy.telemetry.options import TelemetryOptions
-from tests.fakes.client import Client
+from tests.fakes.client import Answer, Client
 from tests.fakes.worker import FakeWorker, Script, say_ok
 
 DEADLINE_SECS = 20.0
@@ -58,6 +58,14 @@ class Stage:
     ) -> Client:
         """A new raw connection to the gateway."""
         return await Client.connect(self.port, receive_buffer, tls)
+
+    async def ask(self, request: bytes) -> Answer:
+        """The answer to one request, by a client of its own."""
+        client = await self.client()
+        try:
+            return await client.ask(request)
+        finally:
+            client.close()
 
     def responses(
         self, path: str = "/v1/chat/completions"

@@ -10,7 +10,7 @@ from smgproxy.admission.budget_rules import Policy, Quota, TenantRules
 from smgproxy.admission.keys import Keys, Secret, TenantKey
 from tests.e2e.asking import error_of
 from tests.e2e.stage import Stage, eventually, play
-from tests.e2e.test_keys import ask, bearer
+from tests.e2e.test_keys import bearer
 from tests.fakes.client import STREAM, post
 from tests.fakes.worker import Connection, Received, Script, say_ok
 
@@ -56,7 +56,7 @@ def streaming(*events: bytes, is_cut: bool = False) -> Script:
 
 async def shed(stage: Stage, request: bytes) -> str | None:
     """A request is refused for its tenant's budget; its Retry-After."""
-    answer = await ask(stage, request)
+    answer = await stage.ask(request)
     assert answer.status == 429
     assert answer.get("x-smg-error-code") == "tenant_rate_limit_exceeded"
     assert error_of(answer) == {
@@ -71,9 +71,9 @@ async def shed(stage: Stage, request: bytes) -> str | None:
 def test_tenant_without_requests_left_is_refused_and_the_other_is_not() -> None:
     async def scene(stage: Stage) -> None:
         for _ in range(2):
-            assert (await ask(stage, RED)).status == 200
+            assert (await stage.ask(RED)).status == 200
         assert await shed(stage, RED) == "30"
-        assert (await ask(stage, BLUE)).status == 200
+        assert (await stage.ask(BLUE)).status == 200
         assert len(stage.worker.received) == 3
 
     play(scene, keys=KEYS, tenant_rules=rules(requests=2))
@@ -81,7 +81,7 @@ def test_tenant_without_requests_left_is_refused_and_the_other_is_not() -> None:
 
 def test_whole_reply_settles_the_charge() -> None:
     async def scene(stage: Stage) -> None:
-        assert (await ask(stage, RED)).status == 200
+        assert (await stage.ask(RED)).status == 200
         assert level(stage) == 700
         assert level(stage, "auth:blue") == 1000
 
@@ -95,7 +95,7 @@ def test_stream_is_never_cut_and_the_next_request_pays() -> None:
     )
 
     async def scene(stage: Stage) -> None:
-        answer = await ask(stage, post(STREAM, headers=bearer("k-red")))
+        answer = await stage.ask(post(STREAM, headers=bearer("k-red")))
         assert answer.is_whole and answer.body.endswith(b"data: [DONE]\n\n")
         assert await shed(stage, RED) in ("60", "61")
 
@@ -108,7 +108,7 @@ def test_stream_that_tells_no_usage_keeps_its_estimate() -> None:
 
     async def scene(stage: Stage) -> None:
         body = ujson.dumps({"model": "m", "stream": True, "prompt": text}).encode()
-        await ask(stage, post(body, "/v1/completions", bearer("k-red")))
+        await stage.ask(post(body, "/v1/completions", bearer("k-red")))
         assert level(stage) == 700
 
     play(scene, streaming(b"{}", b"[DONE]"), keys=KEYS, tenant_rules=rules())
@@ -117,7 +117,7 @@ def test_stream_that_tells_no_usage_keeps_its_estimate() -> None:
 def test_token_hint_is_the_estimate() -> None:
     async def scene(stage: Stage) -> None:
         hint = "X-SMG-Routing-Tokens: " + ",".join(["7"] * 300) + "\r\n"
-        await ask(stage, post(headers=bearer("k-red") + hint))
+        await stage.ask(post(headers=bearer("k-red") + hint))
         assert level(stage) == 700
 
     play(scene, keys=KEYS, tenant_rules=rules())
@@ -125,7 +125,7 @@ def test_token_hint_is_the_estimate() -> None:
 
 def test_error_of_a_worker_keeps_the_estimate() -> None:
     async def scene(stage: Stage) -> None:
-        assert (await ask(stage, RED)).status == 400
+        assert (await stage.ask(RED)).status == 400
         assert level(stage) == 1000  # the estimate of "hi" is one token
 
     play(scene, telling(100, 200, status=400), keys=KEYS, tenant_rules=rules())
@@ -135,7 +135,7 @@ def test_broken_stream_keeps_the_estimate() -> None:
     usage = b'{"usage":{"prompt_tokens":100,"completion_tokens":200}}'
 
     async def scene(stage: Stage) -> None:
-        await ask(stage, post(STREAM, headers=bearer("k-red")))
+        await stage.ask(post(STREAM, headers=bearer("k-red")))
         assert level(stage) == 1000
 
     play(scene, streaming(usage, is_cut=True), keys=KEYS, tenant_rules=rules())
@@ -153,7 +153,7 @@ def test_prompt_that_never_fits_is_told_no_time() -> None:
 
 def test_without_keys_the_address_is_the_tenant() -> None:
     async def scene(stage: Stage) -> None:
-        assert (await ask(stage, post())).status == 200
+        assert (await stage.ask(post())).status == 200
         assert await shed(stage, post()) == "60"
         assert stage.gateway.budgets is not None
         assert list(stage.gateway.budgets.counts) == [
@@ -168,7 +168,7 @@ def test_trusted_header_names_the_tenant() -> None:
     async def scene(stage: Stage) -> None:
         for team in ("a", "b"):
             request = post(headers=f"X-SMG-Tenant-ID: {team}\r\n")
-            assert (await ask(stage, request)).status == 200
+            assert (await stage.ask(request)).status == 200
             assert await shed(stage, request) == "60"
 
     play(scene, tenant_rules=rules(requests=1), tenant_header="x-smg-tenant-id")
@@ -199,7 +199,7 @@ def test_a_body_that_streams_is_charged_by_its_length_until_the_reply_settles() 
     async def scene(stage: Stage) -> None:
         body = ujson.dumps({"model": "m", "prompt": "x" * 1180}).encode()
         request = post(body, "/v1/completions", bearer("k-red"))
-        assert (await ask(stage, request)).status == 200
+        assert (await stage.ask(request)).status == 200
         levels.append(level(stage))
 
     usage = b'{"usage":{"prompt_tokens":40,"completion_tokens":10}}'
@@ -212,6 +212,6 @@ def test_a_body_that_streams_is_charged_by_its_length_until_the_reply_settles() 
 def test_images_in_a_body_that_streams_are_not_taken_for_text() -> None:
     async def scene(stage: Stage) -> None:
         request = post(b"x" * 2_000_000, headers=bearer("k-red"))
-        assert (await ask(stage, request)).status == 200
+        assert (await stage.ask(request)).status == 200
 
     play(scene, keys=KEYS, tenant_rules=rules(tokens=20_000))

@@ -29,15 +29,8 @@ async def registered(stage: Stage) -> list[str]:
     return [one.url for one in stage.records]
 
 
-async def ask(stage: Stage, request: bytes) -> Answer:
-    client = await stage.client()
-    answer = await client.ask(request)
-    client.close()
-    return answer
-
-
 async def ask_chat(stage: Stage, rest: bytes = b"}", headers: str = "") -> Answer:
-    return await ask(stage, post(CHAT + rest, headers=headers))
+    return await stage.ask(post(CHAT + rest, headers=headers))
 
 
 def ranks_asked_for(worker: FakeWorker) -> list[int]:
@@ -101,7 +94,7 @@ def test_a_rank_that_the_client_chose_gives_way() -> None:
 def test_every_json_route_tells_the_rank(path: str, body: bytes) -> None:
     async def scene(stage: Stage) -> None:
         await registered(stage)
-        await ask(stage, post(body, path))
+        await stage.ask(post(body, path))
         [received] = stage.worker.received
         assert received.body == body[:-1] + b',"data_parallel_rank":0}'
 
@@ -113,7 +106,7 @@ def test_what_is_translated_for_an_engine_tells_it_the_rank_too() -> None:
         await registered(stage)
         question = b'{"type":"predicate","instructions":"Is it?"}'
         body = b'{"model":"m","input":"hi","questions":[%b]}' % question
-        await ask(stage, post(body, "/v1/decisions"))
+        await stage.ask(post(body, "/v1/decisions"))
         [received] = stage.worker.received
         assert received.path == "/v1/systemone"
         assert ranks_asked_for(stage.worker) == [0]
@@ -126,7 +119,7 @@ def test_a_form_has_no_place_for_a_rank_and_is_refused() -> None:
         await registered(stage)
         for size in (10, 200_000):  # kept, and to be passed on
             fields = (("model", b"m"), ("file", b"x" * size))
-            answer = await ask(stage, transcription(*fields))
+            answer = await stage.ask(transcription(*fields))
             check_envelope(answer, 400, "dp_aware_not_supported")
         assert stage.worker.received == []
 
@@ -178,13 +171,13 @@ def test_a_failed_rank_is_asked_no_more_and_the_other_is() -> None:
 def test_ranks_are_listed_with_their_engine_and_leave_one_by_one() -> None:
     async def scene(stage: Stage) -> None:
         urls = await registered(stage)
-        listed = ujson.loads((await ask(stage, get("/workers"))).body)["workers"]
+        listed = ujson.loads((await stage.ask(get("/workers"))).body)["workers"]
         fields = ("url", "dp_base_url", "dp_rank", "dp_size")
         assert [tuple(one[name] for name in fields) for one in listed] == [
             (url, stage.worker.url, rank, 2) for rank, url in enumerate(urls)
         ]
         path = f"/workers/{listed[0]['id']}"
-        assert (await ask(stage, get(path, "DELETE"))).status == 202
+        assert (await stage.ask(get(path, "DELETE"))).status == 202
         await eventually(lambda: [one.url for one in stage.records] == urls[1:])
         assert (await ask_chat(stage)).get("x-smg-routed-worker-id") == urls[1]
 
@@ -201,7 +194,7 @@ def test_each_rank_has_its_share_of_the_engines_report() -> None:
         await eventually(lambda: all(one.engine_load for one in stage.records))
         polls = [one for one in stage.worker.probed if one.path.startswith("/loads")]
         assert len(polls) == 1
-        shown = ujson.loads((await ask(stage, get("/loads"))).body)
+        shown = ujson.loads((await stage.ask(get("/loads"))).body)
         assert shown["dp_rank_count"] == 2
         assert [(one["worker"], one["dp_rank"]) for one in shown["loads"]] == [
             (urls[0], 0),

@@ -111,11 +111,7 @@ def play_behind(
 
 
 async def ask(stage: Stage, body: bytes = BODY) -> Answer:
-    client = await stage.client()
-    try:
-        return await client.ask(post(body))
-    finally:
-        client.close()
+    return await stage.ask(post(body))
 
 
 def test_chats_share_a_connection(tmp_path: Path) -> None:

@@ -38,15 +38,6 @@ def bearer(token: str) -> str:
     return f"Authorization: Bearer {token}\r\n"
 
 
-async def ask(stage: Stage, request: bytes) -> Answer:
-    """One request on a connection of its own."""
-    client = await stage.client()
-    await client.send(request)
-    answer = await client.answer()
-    client.close()
-    return answer
-
-
 def is_bare_401(answer: Answer) -> bool:
     return (
         answer.status == 401
@@ -63,9 +54,9 @@ def is_bare_401(answer: Answer) -> bool:
 def test_serving_route_asks_for_a_key(path: str) -> None:
     async def scene(stage: Stage) -> None:
         for headers in ("", bearer("nope"), "X-Api-Key: k-shared\r\n"):
-            assert is_bare_401(await ask(stage, post(path=path, headers=headers)))
+            assert is_bare_401(await stage.ask(post(path=path, headers=headers)))
         for token in ("k-shared", "k-red"):
-            answer = await ask(stage, post(path=path, headers=bearer(token)))
+            answer = await stage.ask(post(path=path, headers=bearer(token)))
             assert answer.status == 200
         assert len(stage.worker.received) == 2
 
@@ -76,30 +67,30 @@ def test_control_plane_takes_the_shared_key_and_no_tenants() -> None:
     async def scene(stage: Stage) -> None:
         for path in CONTROL:
             for headers in ("", bearer("k-red"), bearer("nope")):
-                assert is_bare_401(await ask(stage, get(path, headers=headers)))
-            answer = await ask(stage, get(path, headers=bearer("k-shared")))
+                assert is_bare_401(await stage.ask(get(path, headers=headers)))
+            answer = await stage.ask(get(path, headers=bearer("k-shared")))
             assert answer.status in (200, 404)
         for method, path in (("POST", "/flush_cache"), ("DELETE", UNKNOWN_WORKER)):
-            assert is_bare_401(await ask(stage, get(path, method)))
+            assert is_bare_401(await stage.ask(get(path, method)))
 
     play(scene, keys=KEYS)
 
 
 def test_control_plane_with_keys_of_its_own() -> None:
     async def scene(stage: Stage) -> None:
-        refused = await ask(stage, get("/workers", headers=bearer("k-shared")))
+        refused = await stage.ask(get("/workers", headers=bearer("k-shared")))
         assert is_bare_401(refused)
         assert refused.get("www-authenticate") == 'Bearer realm="control-plane"'
-        forbidden = await ask(stage, get("/workers", headers=bearer("k-user")))
+        forbidden = await stage.ask(get("/workers", headers=bearer("k-user")))
         assert forbidden.status == 403
         assert forbidden.get("content-type") == "text/plain; charset=utf-8"
         assert forbidden.get("x-smg-error-code") is None
         assert forbidden.body == (
             b"Admin role required for this control plane operation"
         )
-        allowed = await ask(stage, get("/workers", headers=bearer("k-admin")))
+        allowed = await stage.ask(get("/workers", headers=bearer("k-admin")))
         assert allowed.status == 200
-        assert is_bare_401(await ask(stage, post(headers=bearer("k-admin"))))
+        assert is_bare_401(await stage.ask(post(headers=bearer("k-admin"))))
 
     play(scene, keys=Keys([SHARED], control=[ADMIN, USER]))
 
@@ -111,24 +102,24 @@ def test_public_routes_ask_nobody() -> None:
                 request = get(path, headers="").replace(
                     b"\r\n\r\n", b"\r\n" + headers.encode("latin-1") + b"\r\n"
                 )
-                assert (await ask(stage, request)).status == 200
+                assert (await stage.ask(request)).status == 200
 
     play(scene, keys=Keys([SHARED], [TenantKey("red", RED)], [ADMIN]))
 
 
 def test_routes_that_do_not_exist_and_bodies_too_large_are_told_before() -> None:
     async def scene(stage: Stage) -> None:
-        assert (await ask(stage, get("/nowhere"))).status == 404
-        assert (await ask(stage, get("/v1/chat/completions"))).status == 405
-        assert (await ask(stage, post(b"x" * 200))).status == 413
+        assert (await stage.ask(get("/nowhere"))).status == 404
+        assert (await stage.ask(get("/v1/chat/completions"))).status == 405
+        assert (await stage.ask(post(b"x" * 200))).status == 413
 
     play(scene, keys=KEYS, dispatch={"max_payload_size": 100})
 
 
 def test_key_comes_before_the_body_is_judged() -> None:
     async def scene(stage: Stage) -> None:
-        assert is_bare_401(await ask(stage, post(b"{")))
-        assert (await ask(stage, post(b"{", headers=bearer("k-red")))).status == 400
+        assert is_bare_401(await stage.ask(post(b"{")))
+        assert (await stage.ask(post(b"{", headers=bearer("k-red")))).status == 400
 
     play(scene, keys=KEYS)
 
@@ -185,15 +176,15 @@ def test_odd_credentials_are_wrong_ones(credential: bytes) -> None:
     async def scene(stage: Stage) -> None:
         head, _, body = post().partition(b"\r\n\r\n")
         request = head + b"\r\nAuthorization: " + credential + b"\r\n\r\n" + body
-        assert is_bare_401(await ask(stage, request))
+        assert is_bare_401(await stage.ask(request))
 
     play(scene, keys=KEYS)
 
 
 def test_refusals_are_counted_without_a_code() -> None:
     async def scene(stage: Stage) -> None:
-        await ask(stage, post())
-        await ask(stage, post(headers=bearer("k-red")))
+        await stage.ask(post())
+        await stage.ask(post(headers=bearer("k-red")))
         await eventually(lambda: len(stage.responses()) == 2)
         assert stage.responses() == {(401, ""): 1, (200, ""): 1}
 
@@ -211,7 +202,7 @@ def test_gateway_key_is_replaced_by_the_workers_own() -> None:
     async def scene(stage: Stage) -> None:
         stage.records[0].api_key = "w-own"
         for token in ("k-shared", "k-red"):
-            await ask(stage, post(headers=bearer(token)))
+            await stage.ask(post(headers=bearer(token)))
         assert shown_to_worker(stage) == ["Bearer w-own"] * 2
 
     play(scene, keys=KEYS)
@@ -219,7 +210,7 @@ def test_gateway_key_is_replaced_by_the_workers_own() -> None:
 
 def test_gateway_key_passes_to_a_worker_without_a_key() -> None:
     async def scene(stage: Stage) -> None:
-        await ask(stage, post(headers=bearer("k-red")))
+        await stage.ask(post(headers=bearer("k-red")))
         assert shown_to_worker(stage) == ["Bearer k-red"]
 
     play(scene, keys=KEYS)
@@ -229,7 +220,7 @@ def test_clients_own_credential_passes_where_no_key_is_asked_for() -> None:
     async def scene(stage: Stage) -> None:
         stage.records[0].api_key = "w-own"
         for headers in (bearer("theirs"), bearer("k-admin"), ""):
-            await ask(stage, post(headers=headers))
+            await stage.ask(post(headers=headers))
         assert shown_to_worker(stage) == [
             *("Bearer theirs", "Bearer w-own", "Bearer w-own"),
         ]
@@ -259,7 +250,7 @@ def test_start_up_workers_are_asked_with_the_shared_key() -> None:
 def test_keys_are_in_no_log_line(capfd: pytest.CaptureFixture[str]) -> None:
     async def scene(stage: Stage) -> None:
         for headers in (bearer("k-red"), bearer("k-wrong"), ""):
-            await ask(stage, post(CHAT, headers=headers))
+            await stage.ask(post(CHAT, headers=headers))
         await asyncio.sleep(0)
         stage.gateway.request_log.flush()
 

@@ -20,7 +20,7 @@ from tests.e2e.stage import Stage, play
 from tests.e2e.test_budgets import KEYS, rules
 from tests.e2e.test_errors import answer_half, reset, send_rubbish
 from tests.e2e.test_keys import bearer
-from tests.fakes.client import Answer, post
+from tests.fakes.client import post
 from tests.fakes.websocket import RealtimeWorker, upgrade
 from tests.fakes.worker import Connection, Received, Script
 
@@ -64,14 +64,6 @@ every_route = pytest.mark.parametrize("route", ROUTES)
 every_body = pytest.mark.parametrize("route", BODIES)
 
 
-async def ask(stage: Stage, request: bytes) -> Answer:
-    client = await stage.client()
-    try:
-        return await client.ask(request)
-    finally:
-        client.close()
-
-
 def play_one(scene: Any, *scripts: Script, **rooms: Any) -> None:
     """A scene with one worker, which also does realtime."""
     play(scene, *scripts, kind=RealtimeWorker, **rooms)
@@ -84,7 +76,7 @@ def play_one(scene: Any, *scripts: Script, **rooms: Any) -> None:
 def test_without_a_key_it_is_401_with_nothing_in_it(route: str) -> None:
     async def scene(stage: Stage) -> None:
         for model in ("m", "nobody"):
-            answer = await ask(stage, request_of(route, model))
+            answer = await stage.ask(request_of(route, model))
             assert (answer.status, answer.body) == (401, b"")
             assert answer.get("www-authenticate") == 'Bearer realm="data-plane"'
             assert answer.get("x-smg-error-code") is None
@@ -96,7 +88,7 @@ def test_without_a_key_it_is_401_with_nothing_in_it(route: str) -> None:
 @every_route
 def test_a_model_that_nobody_serves_is_404(route: str) -> None:
     async def scene(stage: Stage) -> None:
-        answer = await ask(stage, request_of(route, "nobody"))
+        answer = await stage.ask(request_of(route, "nobody"))
         message = check_envelope(answer, 404, "model_not_found")
         assert message == "No worker available for model 'nobody'"
         assert stage.worker.received == []
@@ -108,7 +100,7 @@ def test_a_model_that_nobody_serves_is_404(route: str) -> None:
 def test_workers_that_are_down_are_503(route: str) -> None:
     async def scene(stage: Stage) -> None:
         stage.gateway.registry.set_state(stage.records[0], WorkerState.NOT_READY)
-        answer = await ask(stage, request_of(route))
+        answer = await stage.ask(request_of(route))
         check_envelope(answer, 503, "no_available_workers", retry_after="1")
         assert answer.get("x-smg-routed-worker-id") is None
 
@@ -118,9 +110,9 @@ def test_workers_that_are_down_are_503(route: str) -> None:
 @every_route
 def test_an_open_circuit_is_503(route: str) -> None:
     async def scene(stage: Stage) -> None:
-        assert (await ask(stage, request_of(route))).status == 500
+        assert (await stage.ask(request_of(route))).status == 500
         assert stage.records[0].breaker.failures == 1
-        answer = await ask(stage, request_of(route))
+        answer = await stage.ask(request_of(route))
         check_envelope(answer, 503, "no_available_workers", retry_after="1")
 
     play_one(scene, reset, breaker={"cb_failure_threshold": 1})
@@ -131,7 +123,7 @@ def test_a_body_over_the_limit_is_413_before_anything_is_read_of_it(
     route: str,
 ) -> None:
     async def scene(stage: Stage) -> None:
-        answer = await ask(stage, request_of(route, "nobody", pad=LIMIT))
+        answer = await stage.ask(request_of(route, "nobody", pad=LIMIT))
         message = check_envelope(answer, 413, "request_body_too_large")
         assert message == "Request body exceeded the payload limit (max_payload_size)"
 
@@ -146,7 +138,7 @@ def test_without_a_permit_it_is_429(route: str) -> None:
         other = await stage.client()
         await other.send(post())
         await worker.has(1)
-        answer = await ask(stage, request_of(route))
+        answer = await stage.ask(request_of(route))
         check_envelope(answer, 429, "admission_queue_full", retry_after="2")
         worker.go()
         assert (await other.answer()).status == 200
@@ -159,8 +151,8 @@ def test_without_a_permit_it_is_429(route: str) -> None:
 def test_a_tenant_without_budget_gets_429(route: str) -> None:
     async def scene(stage: Stage) -> None:
         key = bearer("k-red")
-        assert (await ask(stage, post(headers=key))).status == 200
-        answer = await ask(stage, request_of(route, headers=key))
+        assert (await stage.ask(post(headers=key))).status == 200
+        answer = await stage.ask(request_of(route, headers=key))
         told = answer.get("retry-after")
         assert told is not None and int(told) > 0
         check_envelope(answer, 429, "tenant_rate_limit_exceeded", retry_after=told)
@@ -196,7 +188,7 @@ def test_a_worker_that_breaks_its_answer_is_charged(
 ) -> None:
     async def scene(stage: Stage) -> None:
         record = stage.records[0]
-        answer = await ask(stage, request_of(route))
+        answer = await stage.ask(request_of(route))
         check_envelope(answer, status, code)
         routed = stage.worker.url if is_routed else None
         assert answer.get("x-smg-routed-worker-id") == routed
@@ -209,7 +201,7 @@ def test_a_worker_that_breaks_its_answer_is_charged(
 def test_a_worker_that_is_not_there_is_500(route: str) -> None:
     async def scene(stage: Stage) -> None:
         await stage.worker.stop()
-        answer = await ask(stage, request_of(route))
+        answer = await stage.ask(request_of(route))
         check_envelope(answer, 500, "call_upstream_connection_failed")
         assert stage.records[0].backend_errors == 1
 
@@ -219,7 +211,7 @@ def test_a_worker_that_is_not_there_is_500(route: str) -> None:
 @pytest.mark.parametrize("route", ROUTES[1:5])  # each takes its second
 def test_a_worker_that_says_nothing_is_504(route: str) -> None:
     async def scene(stage: Stage) -> None:
-        answer = await ask(stage, request_of(route))
+        answer = await stage.ask(request_of(route))
         check_envelope(answer, 504, "call_upstream_timeout")
         assert (stage.records[0].timeouts, stage.records[0].load) == (1, 0)
 
